@@ -18,9 +18,7 @@
 namespace slice {
 namespace {
 
-using config_internal::ipv4_text;
 using config_internal::line_of;
-using config_internal::parse_ipv4;
 using config_internal::Refusals;
 using config_internal::Section;
 
@@ -222,10 +220,22 @@ std::string read_address_interface(Section& section) {
   return name;
 }
 
+// One, or one of each family.
+void read_virtual_addresses(Section& section, ProxyConfig& proxy) {
+  constexpr std::string_view kKey = "virtual_address";
+  const std::vector<std::string> texts = section.one_or_more_texts(kKey);
+  std::vector<IpAddress> addresses;
+  for (const std::string& text : texts) addresses.push_back(section.host_address(kKey, text));
+  if (addresses.size() > 2 || (addresses.size() == 2 && addresses[0].is_v4() == addresses[1].is_v4()))
+    return section.refuse(kKey, "one address is expected, or one of IPv4 and one of IPv6");
+  if (!addresses.empty()) proxy.virtual_address = addresses[0];
+  if (addresses.size() == 2) proxy.second_address = addresses[1];
+}
+
 void read_proxy(Refusals& refusals, const toml::table& table, const EnsembleConfig& config,
                 ProxyConfig& proxy) {
   Section section(refusals, table, "[proxy]", line_of(table));
-  proxy.virtual_address = section.address("virtual_address");
+  read_virtual_addresses(section, proxy);
   proxy.nfs_port = section.port("nfs_port", 2049);
   proxy.mount_port = section.port("mount_port", 20048);
   proxy.portmap_port = section.port("portmap_port", 111);
@@ -248,22 +258,6 @@ void read_proxy(Refusals& refusals, const toml::table& table, const EnsembleConf
                                                kLeastAddressPatienceMs, kMostAddressPatienceMs);
   read_tls(section, config, Authority::kMayBeMissing, proxy.tls);
   section.finish();
-}
-
-constexpr std::uint32_t mask_of(std::uint32_t bits) {
-  return bits == 0 ? 0 : ~std::uint32_t{0} << (32 - bits);
-}
-
-// Of what stands behind the slash.
-std::optional<std::uint32_t> parse_mask(std::string_view text) {
-  if (auto mask = parse_ipv4(text)) {
-    const bool is_one = mask_of(static_cast<std::uint32_t>(std::popcount(*mask))) == *mask;
-    return is_one ? std::optional(*mask) : std::nullopt;
-  }
-  std::uint32_t bits = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits);
-  const bool is_one = error == std::errc{} && end == text.data() + text.size() && bits <= 32;
-  return is_one ? std::optional(mask_of(bits)) : std::nullopt;
 }
 
 void read_limits(Refusals& refusals, const toml::table& table, ClientLimits& limits) {
@@ -314,7 +308,7 @@ void read_backing(Section& section, ServerConfig& server) {
   server.backing_copies = section.number32("backing_copies", 2, 1, kMaxBackingCopies);
   server.places = {server.address};
   for (const std::string& text : section.texts("standbys")) {
-    const auto place = parse_ipv4(text);
+    const auto place = parse_address(text);
     if (!place) {
       section.refuse("standbys", "{}", place.error().message);
     } else if (std::find(server.places.begin(), server.places.end(), *place) != server.places.end()) {
@@ -375,13 +369,13 @@ void check_metrics_ports(Refusals& refusals, const EnsembleConfig& config, const
   const std::uint16_t of_a = config.metrics_port_of(a), of_b = config.metrics_port_of(b);
   if (of_a == b.port) {
     refusals.add(line, "the metrics of server '{}' are at {}:{}, where '{}' serves: give it a metrics_port",
-                 a.name, ipv4_text(a.address), of_a, b.name);
+                 a.name, address_text(a.address), of_a, b.name);
   } else if (&a != &b && of_b == a.port) {
     refusals.add(line, "server '{}' has the endpoint {}:{} of the metrics of '{}'", a.name,
-                 ipv4_text(a.address), a.port, b.name);
+                 address_text(a.address), a.port, b.name);
   } else if (&a != &b && of_a == of_b) {
     refusals.add(line, "the metrics of servers '{}' and '{}' are both at {}:{}: give one a metrics_port",
-                 b.name, a.name, ipv4_text(a.address), of_a);
+                 b.name, a.name, address_text(a.address), of_a);
   }
 }
 
@@ -392,7 +386,7 @@ void check_servers(Refusals& refusals, const EnsembleConfig& config, const std::
   for (std::size_t i = 0; i < config.servers.size(); ++i) {
     const ServerConfig& a = config.servers[i];
     ++count[static_cast<std::size_t>(a.role)];
-    if (a.address == config.proxy.virtual_address) {
+    if (config.proxy.is_virtual(a.address)) {
       refusals.add(lines[i], "server '{}' listens on the virtual address itself", a.name);
     }
     if (!config.network.takes(a.address)) {
@@ -409,7 +403,7 @@ void check_servers(Refusals& refusals, const EnsembleConfig& config, const std::
       if (a.address != b.address) continue;
       if (config.metrics.served) check_metrics_ports(refusals, config, a, b, lines[i]);
       if (a.port == b.port) {
-        refusals.add(lines[i], "server '{}' has the endpoint {}:{} of '{}'", a.name, ipv4_text(a.address),
+        refusals.add(lines[i], "server '{}' has the endpoint {}:{} of '{}'", a.name, address_text(a.address),
                      a.port, b.name);
       }
       if (!a.data.empty() && a.data == b.data) {
@@ -499,27 +493,21 @@ Key derive_ensemble_key(std::string_view secret) {
   return derive_key("slice ensemble", 0, as_bytes(secret));
 }
 
+std::vector<IpAddress> ProxyConfig::addresses() const {
+  if (second_address.none()) return {virtual_address};
+  return {virtual_address, second_address};
+}
+
+std::string ProxyConfig::addresses_text() const {
+  std::string text;
+  for (const IpAddress each : addresses()) text += (text.empty() ? "" : " ") + address_text(each);
+  return text;
+}
+
 std::string_view role_name(ServerRole role) {
   auto index = static_cast<std::size_t>(role);
   if (role == ServerRole::kRemoved) return "removed";
   return index < kRoleNames.size() ? kRoleNames[index] : "?";
-}
-
-Result<Network> parse_network(std::string_view text) {
-  const std::size_t slash = text.find('/');
-  const std::string_view behind = slash == std::string_view::npos ? "32" : text.substr(slash + 1);
-  const auto mask = parse_mask(behind);
-  if (!mask) {
-    return fail(Errc::kInvalid, "'{}' is no network: ADDRESS/0 to ADDRESS/32, or ADDRESS/MASK, is expected",
-                text);
-  }
-  const auto address = parse_ipv4(text.substr(0, slash));
-  if (!address) return fail(address.error());
-  if ((*address & ~*mask) != 0) {
-    return fail(Errc::kInvalid, "{} has bits behind its /{}: {}/{} is meant, or a single host", text, behind,
-                ipv4_text(*address & *mask), behind);
-  }
-  return Network{.address = *address, .mask = *mask};
 }
 
 Result<std::uint64_t> parse_size(std::string_view text) {

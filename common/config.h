@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/ip_address.h"
 #include "common/keys.h"
 #include "common/log.h"
 #include "common/result.h"
@@ -48,9 +49,8 @@ inline constexpr std::size_t kMaxServers = 1023;  // entries of the proxy's serv
 struct ServerConfig {
   std::string name;  // unique among members
   ServerRole role = ServerRole::kDirectory;
-  std::uint32_t index = 0;  // how messages name it: its number among the members, from 0
-  std::uint32_t address =
-      0;  // IPv4, host byte order: where it listens (proxy: its own address, not the virtual one)
+  std::uint32_t index = 0;         // how messages name it: its number among the members, from 0
+  IpAddress address;               // where it listens (proxy: its own address, not the virtual one)
   std::uint16_t port = 2049;       // NFS and internal programs, TCP and UDP
   std::uint16_t metrics_port = 0;  // 0: that of [metrics]
   std::string data;                // data directory; empty for a proxy
@@ -59,7 +59,7 @@ struct ServerConfig {
   std::uint32_t backing_copies = 0;
   // With a backing set: where it may run, beside `address`, where it does as the volume is born. Which host
   // has it, the manager says.
-  std::vector<std::uint32_t> places;
+  std::vector<IpAddress> places;
   std::uint64_t cache_bytes = 256ull << 20;  // memory for cached data or cells
   // As the volume is born; from then on the tables say so (wire/manager.h).
   std::uint64_t weight = 0;                         // its share of sites; 0: not said
@@ -72,12 +72,6 @@ struct ServerConfig {
 
 inline constexpr std::uint32_t kReservedPorts =
     1024;  // below: for root alone, on hosts that are trusted at all
-
-struct Network {
-  std::uint32_t address = 0, mask = 0;
-  bool has(std::uint32_t host) const { return (host & mask) == address; }
-  bool operator==(const Network&) const = default;
-};
 
 // Files of TLS, PEM; paths. `{name}` in one stands for the process's name.
 struct TlsConfig {
@@ -96,7 +90,7 @@ struct NetworkConfig {
   bool cover_all = false;                      // sessions' MACs cover data as well
   std::vector<Network> internal;               // where members are; empty: anywhere
   TlsConfig tls;
-  bool takes(std::uint32_t host) const {
+  bool takes(IpAddress host) const {
     return internal.empty() || std::any_of(internal.begin(), internal.end(),
                                            [host](const Network& each) { return each.has(host); });
   }
@@ -108,7 +102,7 @@ struct MetricsConfig {
   std::uint16_t port = 10049;     // at each server's address; see ServerConfig::metrics_port
   std::vector<Network> scrapers;  // who may ask; at least one where it is served
   std::uint32_t clients = 0;      // how many clients have counters of their own, at each server; 0: none
-  bool takes(std::uint32_t host) const {
+  bool takes(IpAddress host) const {
     return std::any_of(scrapers.begin(), scrapers.end(),
                        [host](const Network& each) { return each.has(host); });
   }
@@ -155,7 +149,7 @@ class TransportSecurities {
 };
 
 struct ExportConfig {
-  std::uint32_t network = 0, mask = 0;  // client address & mask == network
+  Network clients;
   bool read_only = false;
   enum class Squash { kRoot, kAll, kNone } squash = Squash::kRoot;
   std::uint32_t anonymous_uid = 65534, anonymous_gid = 65534;
@@ -213,7 +207,19 @@ inline constexpr std::uint32_t kDefaultAddressPatienceMs = 2000;
 inline constexpr std::uint32_t kLeastAddressPatienceMs = 1800, kMostAddressPatienceMs = 60'000;
 
 struct ProxyConfig {
-  std::uint32_t virtual_address = 0;
+  IpAddress virtual_address;
+  // Of the other family, where the volume is at two addresses; else none.
+  IpAddress second_address;
+  // Both, or the one.
+  std::vector<IpAddress> addresses() const;
+  std::string addresses_text() const;  // "10.77.0.1 fd77::1"
+  bool is_virtual(IpAddress address) const {
+    return address == virtual_address || (!second_address.none() && address == second_address);
+  }
+  // The one of IPv4, or of IPv6; none where there is none of it.
+  IpAddress address_of(bool v4) const {
+    return virtual_address.is_v4() == v4 ? virtual_address : second_address;
+  }
   std::uint16_t nfs_port = 2049, mount_port = 20048, portmap_port = 111;
   enum class Xdp { kAuto, kNative, kGeneric, kOff } xdp = Xdp::kAuto;
   std::string bpf_folder = "/sys/fs/bpf/slice";
@@ -285,7 +291,7 @@ bool is_server_name(std::string_view name);
 struct Member {
   std::string name;
   ServerRole role = ServerRole::kDirectory;
-  std::uint32_t address = 0;
+  IpAddress address;
   std::uint16_t port = 0;
 };
 // The configuration for an ensemble of these members: its servers are they, in their order, where they are.
@@ -300,8 +306,6 @@ Result<std::vector<Key>> read_session_keys(const EnsembleConfig& config);
 
 // "64KiB", "1GiB", "512": bytes.
 Result<std::uint64_t> parse_size(std::string_view text);
-// ADDRESS, ADDRESS/BITS or ADDRESS/MASK, such as 10.77.0.0/255.255.0.0. kInvalid with what is wrong.
-Result<Network> parse_network(std::string_view text);
 
 }  // namespace slice
 

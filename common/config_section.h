@@ -4,7 +4,6 @@
 #ifndef SLICE_COMMON_CONFIG_SECTION_H
 #define SLICE_COMMON_CONFIG_SECTION_H
 
-#include <arpa/inet.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -26,18 +25,6 @@
 #include <toml++/toml.h>
 
 namespace slice::config_internal {
-
-inline Result<std::uint32_t> parse_ipv4(std::string_view text) {
-  in_addr parsed{};
-  if (inet_pton(AF_INET, std::string(text).c_str(), &parsed) != 1) {
-    return fail(Errc::kInvalid, "'{}' is not an IPv4 address", text);
-  }
-  return ntohl(parsed.s_addr);
-}
-
-inline std::string ipv4_text(std::uint32_t address) {
-  return fmt::format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
-}
 
 // What a refusal is raised through: the first one counts, later ones are consequences.
 class Refusals {
@@ -134,15 +121,16 @@ class Section {
     }
     return value;
   }
-  std::uint32_t address(std::string_view key) {
-    std::string value = text(key);
-    auto parsed = parse_ipv4(value);
+  IpAddress address(std::string_view key) { return host_address(key, text(key)); }
+  // `text`, a value of `key`, as the address of one host; none after a refusal.
+  IpAddress host_address(std::string_view key, std::string_view text) const {
+    auto parsed = parse_address(text);
     if (!parsed) {
       refuse(key, "{}", parsed.error().message);
-    } else if (*parsed == 0 || *parsed >> 28 >= 14) {
-      refuse(key, "{} is not the address of one host", value);
+    } else if (!parsed->is_host()) {
+      refuse(key, "{} is not the address of one host", text);
     }
-    return parsed.value_or(0);
+    return parsed.value_or(IpAddress());
   }
   // `text`, a value of `key`, as ADDRESS or ADDRESS/BITS; nothing, after a refusal, where it is neither.
   std::optional<Network> network(std::string_view key, std::string_view text) const {

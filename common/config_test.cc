@@ -113,12 +113,11 @@ TEST_F(ConfigTest, ReadsEveryKey) {
   EXPECT_EQ(config->proxy.virtual_address, 0x0a4d0001u);
   EXPECT_EQ(config->proxy.xdp, ProxyConfig::Xdp::kGeneric);
   ASSERT_EQ(config->exports.size(), 2u);
-  EXPECT_EQ(config->exports[0].network, 0x0a4d0100u);
-  EXPECT_EQ(config->exports[0].mask, 0xffffff00u);
+  EXPECT_EQ(config->exports[0].clients, Network::of_v4(0x0a4d0100, 0xffffff00));
   EXPECT_TRUE(config->exports[0].read_only);
   EXPECT_EQ(config->exports[0].squash, ExportConfig::Squash::kAll);
   EXPECT_EQ(config->exports[0].anonymous_uid, 99u);
-  EXPECT_EQ(config->exports[1].mask, 0xffffffffu);
+  EXPECT_EQ(config->exports[1].clients.prefix(), 32u);
   EXPECT_EQ(config->exports[1].squash, ExportConfig::Squash::kRoot);
   ASSERT_EQ(config->servers.size(), 6u);
   EXPECT_EQ(config->servers[2].cache_bytes, 1u << 30);
@@ -244,18 +243,36 @@ TEST_F(ConfigTest, AnExportMaySpeakAsExportsDoes) {
                  "options = \"rw,no_root_squash,ro,sync,no_subtree_check,anonuid=7,anongid=8,insecure\""));
   ASSERT_TRUE(config) << config.error().message;
   ASSERT_EQ(config->exports.size(), 4u);
-  const ExportConfig wanted{.network = 0x0a4d0207,
-                            .mask = 0xffffffff,
+  const ExportConfig wanted{.clients = Network::of_v4(0x0a4d0207, 0xffffffff),
                             .read_only = true,
                             .squash = ExportConfig::Squash::kNone,
                             .anonymous_uid = 7,
                             .anonymous_gid = 8,
                             .secure = false};
   EXPECT_EQ(config->exports[1], wanted);
-  EXPECT_EQ(config->exports[2].network, 0x0a4e0000u);
-  EXPECT_EQ(config->exports[2].mask, 0xffff0000u);
-  EXPECT_EQ(config->exports[3].mask, 0u);
+  EXPECT_EQ(config->exports[2].clients, Network::of_v4(0x0a4e0000, 0xffff0000));
+  EXPECT_TRUE(config->exports[3].clients.is_everybody());
   EXPECT_EQ(config->exports[3].squash, ExportConfig::Squash::kNone);
+}
+
+TEST_F(ConfigTest, AddressesOfEitherFamily) {
+  auto config =
+      parse(with(R"(virtual_address = "10.77.0.1")", R"(virtual_address = ["fd77::1", "10.77.0.1"])"));
+  ASSERT_TRUE(config) << config.error().message;
+  const IpAddress six = parse_address("fd77::1").value(), four = 0x0a4d0001;
+  EXPECT_THAT(config->proxy.addresses(), ElementsAre(six, four));
+  EXPECT_EQ(config->proxy.address_of(true), four);
+  EXPECT_EQ(config->proxy.address_of(false), six);
+  EXPECT_TRUE(config->proxy.is_virtual(six) && config->proxy.is_virtual(four));
+  EXPECT_FALSE(config->proxy.is_virtual(0x0a4d0002) || config->proxy.is_virtual(IpAddress()));
+  EXPECT_EQ(config->proxy.addresses_text(), "fd77::1 10.77.0.1");
+  config = parse(with(R"("10.77.0.1")", R"("fd77::1")"));
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_THAT(config->proxy.addresses(), ElementsAre(six));
+  EXPECT_TRUE(config->proxy.address_of(true).none());
+  config = parse(with(R"("10.77.1.0/24")", R"("fd77::/64")"));
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->exports[0].clients, parse_network("fd77::/64").value());
 }
 
 TEST_F(ConfigTest, AnExportIsSecureUnlessItSaysOtherwise) {
@@ -421,7 +438,7 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {"storage = 256", "storage = 100", 10, "100 is not a power of two"},
       {"storage = 256", "storage = 8192", 10, "8192 is not between 1 and 4096"},
       {"storage = 256", "proxy = 2", 10, "[sites] knows no key 'proxy'"},
-      {R"("10.77.0.1")", R"("10.77.0")", 12, "'10.77.0' is not an IPv4 address"},
+      {R"("10.77.0.1")", R"("10.77.0")", 12, "'10.77.0' is not an IP address"},
       {R"("10.77.0.1")", R"("0.0.0.0")", 12, "not the address of one host"},
       {R"("10.77.0.1")", R"("224.0.0.1")", 12, "not the address of one host"},
       {R"(virtual_address = "10.77.0.1")", "", 11, "[proxy] lacks 'virtual_address'"},
@@ -438,12 +455,18 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {"10.77.1.0/24", "10.77.1.0/33", 15, "is no network"},
       {"10.77.1.0/24", "10.77.1.0/", 15, "is no network"},
       {"10.77.1.0/24", "10.77.1.1/24", 15, "10.77.1.0/24 is meant"},
-      {"10.77.1.0/24", "client.example", 15, "not an IPv4 address"},
+      {"10.77.1.0/24", "client.example", 15, "not an IP address"},
       {"10.77.1.0/24", "10.77.1.0/255.0.255.0", 15, "is no network"},
       {"10.77.1.0/24", "10.77.1.0/255.255.0.0", 15, "10.77.0.0/255.255.0.0 is meant"},
       {"10.77.1.0/24", "@staff", 15, "'@staff' is a netgroup"},
       {"10.77.1.0/24", "*.example.org", 15, "is a pattern of names"},
-      {"10.77.1.0/24", "2001:db8::/32", 15, "clients have IPv4 addresses"},
+      {"10.77.1.0/24", "2001:db8::1/32", 15, "2001:db8::/32 is meant"},
+      {"10.77.1.0/24", "2001:db8::/129", 15, "is no network"},
+      {R"("10.77.0.1")", R"("fe80::1")", 12, "not the address of one host"},
+      {R"("10.77.0.1")", R"("ff02::1")", 12, "not the address of one host"},
+      {R"("10.77.0.1")", R"(["10.77.0.1", "10.77.0.9"])", 12, "one of IPv4 and one of IPv6"},
+      {R"("10.77.0.1")", R"(["fd77::1", "fd77::9"])", 12, "one of IPv4 and one of IPv6"},
+      {R"("10.77.0.1")", R"([])", 12, "one at least is expected"},
       {R"("10.77.1.0/24")", "[]", 15, "clients of [[export]]: one at least is expected"},
       {R"("10.77.1.0/24")", "[7]", 15, "an array of strings is expected"},
       {R"(access = "ro")", R"(options = "ro")", 17,
@@ -562,7 +585,7 @@ TEST_F(ConfigTest, ServersAreTheMembersInTheirOrder) {
   std::vector<Member> members{{"new1", ServerRole::kStorage, 0x0a4d6302, 2050}};
   for (auto server = config.servers.rbegin(); server != config.servers.rend(); ++server) {
     if (server->role != ServerRole::kProxy)
-      members.push_back({server->name, server->role, server->address + 7, 99});
+      members.push_back({server->name, server->role, server->address.v4() + 7, 99});
   }
   EnsembleConfig known = with_members(config, members);
   ASSERT_EQ(known.servers.size(), config.servers.size() + 1);
@@ -573,7 +596,7 @@ TEST_F(ConfigTest, ServersAreTheMembersInTheirOrder) {
   const ServerConfig& store = *known.find("store1");
   EXPECT_EQ(store.data, was.data);
   EXPECT_EQ(store.cache_bytes, was.cache_bytes);
-  EXPECT_EQ(store.address, was.address + 7);
+  EXPECT_EQ(store.address, was.address.v4() + 7);
   EXPECT_EQ(known.servers.back().role, ServerRole::kProxy) << "of the file alone";
 }
 

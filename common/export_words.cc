@@ -31,8 +31,6 @@ Status refuse_client(std::string_view word, Error error) {
     return fail(Errc::kInvalid, "'{}' is a netgroup, which nobody here looks up: name addresses or networks",
                 word);
   }
-  if (word.find(':') != std::string_view::npos)
-    return fail(Errc::kInvalid, "'{}': clients have IPv4 addresses", word);
   if (word.find_first_of("*?[") != std::string_view::npos) {
     return fail(
         Errc::kInvalid,
@@ -149,8 +147,7 @@ Status read_option(std::string_view word, ExportConfig& out) {
 Status read_export_client(std::string_view word, ExportConfig& out) {
   const Result<Network> network = word == "*" ? Network{} : parse_network(word);
   if (!network) return refuse_client(word, network.error());
-  out.network = network->address;
-  out.mask = network->mask;
+  out.clients = *network;
   return {};
 }
 
@@ -214,18 +211,16 @@ void warn_of_export(std::size_t index, std::uint32_t line, EnsembleConfig& confi
   auto warn = [&](std::string_view what) {
     config.warnings.push_back(fmt::format("{}:{}: [[export]] {}", config.path, line, what));
   };
-  const auto takes_all = [&](const ExportConfig& other) {
-    return (other.mask & entry.mask) == other.mask && (entry.network & other.mask) == other.network;
-  };
+  const auto takes_all = [&](const ExportConfig& other) { return other.clients.has_all_of(entry.clients); };
   const auto before = config.exports.begin() + static_cast<std::ptrdiff_t>(index);
   if (const auto found = std::find_if(config.exports.begin(), before, takes_all); found != before) {
-    warn(fmt::format("is for nobody: its clients {}/{} are those of an entry before it, and the first counts",
-                     ipv4_text(entry.network), std::popcount(entry.mask)));
+    warn(fmt::format("is for nobody: its clients {} are those of an entry before it, and the first counts",
+                     network_text(entry.clients)));
   }
   if (entry.squash == ExportConfig::Squash::kNone) {
-    if (entry.mask == 0) {
-      warn(fmt::format("lets root of every host {} everything: 0.0.0.0/0 with squash = \"none\"",
-                       entry.read_only ? "read" : "change"));
+    if (entry.clients.prefix() == 0) {
+      warn(fmt::format("lets root of every host {} everything: {} with squash = \"none\"",
+                       entry.read_only ? "read" : "change", network_text(entry.clients)));
     }
     return;
   }

@@ -60,7 +60,7 @@ void compare_managers(Keys& keys, const ManagersConfig& a, const ManagersConfig&
 }
 
 void compare_proxies(Keys& keys, const ProxyConfig& a, const ProxyConfig& b) {
-  keys.compare("[proxy] virtual_address", a.virtual_address, b.virtual_address)
+  keys.compare("[proxy] virtual_address", a.addresses(), b.addresses())
       .compare("[proxy] nfs_port", a.nfs_port, b.nfs_port)
       .compare("[proxy] mount_port", a.mount_port, b.mount_port)
       .compare("[proxy] portmap_port", a.portmap_port, b.portmap_port)
@@ -101,10 +101,9 @@ void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleCo
 
 }  // namespace
 
-const ExportConfig* Settings::export_for(std::uint32_t address) const {
-  auto found = std::find_if(exports.begin(), exports.end(), [address](const ExportConfig& entry) {
-    return (address & entry.mask) == entry.network;
-  });
+const ExportConfig* Settings::export_for(IpAddress address) const {
+  auto found = std::find_if(exports.begin(), exports.end(),
+                            [address](const ExportConfig& entry) { return entry.clients.has(address); });
   return found == exports.end() ? nullptr : &*found;
 }
 

@@ -34,7 +34,7 @@ struct Settings {
 
   // What a client of that address is given: the first that fits; nothing where none does. Valid as long as
   // these settings.
-  const ExportConfig* export_for(std::uint32_t address) const;
+  const ExportConfig* export_for(IpAddress address) const;
   // Bytes of free space below which this server takes no changes.
   std::uint64_t reserve_of(const ServerConfig& server) const;
   bool operator==(const Settings&) const = default;

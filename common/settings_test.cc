@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 EnsembleConfig config() {
   EnsembleConfig made;
   made.name = "test";
-  made.exports.push_back({.network = 0x0a4d0100, .mask = 0xffffff00});
+  made.exports.push_back({.clients = Network::of_v4(0x0a4d0100, 0xffffff00)});
   made.servers.push_back({.name = "manager1", .role = ServerRole::kManager, .data = "/data/manager1"});
   made.servers.push_back({.name = "store1", .role = ServerRole::kStorage, .data = "/data/store1"});
   made.servers.push_back({.name = "proxy1", .role = ServerRole::kProxy, .data = ""});
@@ -100,8 +100,8 @@ TEST(Settings, FixedDifferencesNameWhatNoReloadChanges) {
   read.site_counts[2] = 512;
   read.volume.threshold = 0;
   read.proxy.virtual_address = 5;
-  read.network.internal.push_back({1, 1});
-  read.metrics.scrapers.push_back({1, 1});
+  read.network.internal.push_back(Network::of_host(1));
+  read.metrics.scrapers.push_back(Network::of_host(1));
   read.ensemble_key = {1};
   read.servers[0].address = 7;
   read.servers[0].metrics_port = 7;

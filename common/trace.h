@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/ip_address.h"
 #include "common/loop.h"
 
 namespace slice {
@@ -39,7 +40,7 @@ struct TraceStep {
   Duration took{};
   std::string what = {};  // the file, or store; of a call nothing
   // Of a call: whom, which procedure, and the xid that it carries; how often it was sent.
-  std::uint32_t address = 0;
+  IpAddress address;
   std::uint16_t port = 0;
   std::uint32_t program = 0, procedure = 0, xid = 0, sends = 0;
 };

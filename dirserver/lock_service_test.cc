@@ -31,7 +31,7 @@ class FakeProxy : public service::InternalProgram {
     co_return answer;
   }
   struct Told {
-    std::uint32_t address;
+    IpAddress address;
     std::int32_t svid;
     std::uint64_t offset, length;
     bool exclusive;
@@ -51,7 +51,7 @@ constexpr std::uint32_t kFirst = 0x0a4d0102, kSecond = 0x0a4d0103;  // clients' 
 
 // A process on a client.
 struct Process {
-  std::uint32_t address = kFirst;
+  IpAddress address = kFirst;
   std::int32_t svid = 1;
   std::uint32_t uid = 0;
   std::int32_t state = 3;
@@ -184,7 +184,7 @@ class LockServiceTest : public testing::TwoServers {
     if (status == LockStatus::kGranted) unlock(nobody);
     return status == LockStatus::kGranted;
   }
-  wire::FreeLocksResult free(Side& at, std::uint32_t address, std::optional<std::int32_t> keep) {
+  wire::FreeLocksResult free(Side& at, IpAddress address, std::optional<std::int32_t> keep) {
     wire::FreeLocksArgs args{.address = address, .host = "host", .keep = keep, .sites = {}};
     for (std::uint32_t site = 0; site < 64; ++site) args.sites.push_back(site);
     return run(service::internal_call<wire::FreeLocksResult>(network_, at.endpoint(), wire::kLocksProgram,

@@ -91,15 +91,13 @@ Result<rpc::Endpoint> Listener::listen(rpc::Endpoint at) {
 
 void Listener::accept_some() {
   for (int i = 0; i < kAcceptsARound; ++i) {
-    sockaddr_in address{};
-    socklen_t length = sizeof address;
-    const int fd =
-        ::accept4(fd_, reinterpret_cast<sockaddr*>(&address), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    rpc::SocketAddress from;
+    const int fd = ::accept4(fd_, from.get(), from.size(), SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
       return pause_accepting();
     }
     if (fd < 0) return;
-    const rpc::Endpoint peer = rpc::endpoint_of(address);
+    const rpc::Endpoint peer = from.endpoint();
     if (options_.takes && !options_.takes(peer.address)) {
       strangers_.add();
       if (refusals_.allow(Refused::kStranger))
@@ -126,17 +124,17 @@ void Listener::pause_accepting() {
   pause_ = loop_.after(kPause, [this] { loop_.change(fd_, EPOLLIN); });
 }
 
-std::size_t Listener::of_address(std::uint32_t address) const {
+std::size_t Listener::of_address(IpAddress address) const {
   return static_cast<std::size_t>(
       std::count_if(connections_.begin(), connections_.end(),
                     [address](const Connection& each) { return each.peer.address == address; }));
 }
 
-void Listener::make_room(std::uint32_t address) {
-  std::uint32_t crowded = address;
+void Listener::make_room(IpAddress address) {
+  IpAddress crowded = address;
   if (of_address(address) < options_.connections_of_address) {
     if (connections_.size() < options_.connections) return;
-    std::map<std::uint32_t, std::size_t> counts;
+    std::map<IpAddress, std::size_t> counts;
     for (const Connection& each : connections_) ++counts[each.peer.address];
     crowded = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
                 return a.second < b.second;

@@ -35,7 +35,7 @@ class Listener {
     Duration request = std::chrono::seconds(5);  // from its beginning to its head's end
     Duration answer = std::chrono::seconds(10);  // until the client has taken all of it
     Duration end = std::chrono::seconds(1);      // until the client closes, too
-    std::function<bool(std::uint32_t)> takes;    // IPv4 addresses in host byte order; none: all
+    std::function<bool(IpAddress)> takes;        // none: all
     // By what name it may be asked (RequestHead::host()); none: any. It is for what browsers show: a page of
     // another site, whose name its owner lets stand for this server's address, is refused here.
     std::function<bool(std::string_view host)> answers_to;
@@ -67,8 +67,8 @@ class Listener {
 
   void accept_some();
   void pause_accepting();
-  void make_room(std::uint32_t address);
-  std::size_t of_address(std::uint32_t address) const;
+  void make_room(IpAddress address);
+  std::size_t of_address(IpAddress address) const;
   void on_events(Place place, std::uint32_t events);
   void read(Place place);
   void answer(Place place);

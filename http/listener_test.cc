@@ -29,9 +29,9 @@ class Peer {
   Peer(rpc::Endpoint to, std::uint32_t from, int receive_buffer = 0)
       : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (receive_buffer > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
-    sockaddr_in own = rpc::socket_address({from, 0}), at = rpc::socket_address(to);
-    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
-    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+    const rpc::SocketAddress own({from, 0}), at(to);
+    EXPECT_EQ(::bind(fd_, own.get(), own.length()), 0);
+    EXPECT_EQ(::connect(fd_, at.get(), at.length()), 0);
   }
   ~Peer() { ::close(fd_); }
   Peer(const Peer&) = delete;
@@ -118,7 +118,7 @@ TEST_F(ListenerTest, AnswersAndCloses) {
 }
 
 TEST_F(ListenerTest, TakesOnlyWhomItIsTold) {
-  serve({.takes = [](std::uint32_t address) { return address == kLoopback + 1; }});
+  serve({.takes = [](IpAddress address) { return address == kLoopback + 1; }});
   EXPECT_EQ(get(kGet), "");
   EXPECT_THAT(get(kGet, kLoopback + 1), EndsWith("slice_up 1\n"));
   EXPECT_EQ(metric("http_connections_refused_total"), 1u);

@@ -32,7 +32,7 @@ class Datagrams {
     EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
     address_.sin_family = AF_INET;
     address_.sin_port = htons(ensemble.udp.port);
-    address_.sin_addr.s_addr = htonl(ensemble.udp.address);
+    address_.sin_addr.s_addr = htonl(ensemble.udp.address.v4());
     int room = 4 << 20;
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     ensemble_.loop.watch(fd_, EPOLLIN, [this](std::uint32_t) { read(); });
@@ -212,7 +212,7 @@ TEST(Udp, WhoWaitsForAnAnswerIsNotForgotten) {
 // A client in no export is told so, and is not remembered; nor is a server asked.
 TEST(Udp, AStrangerTakesNoPlace) {
   ToyEnsemble ensemble;
-  ensemble.config.exports[0].mask = 0xffffff00;  // 127.0.0.0/24
+  ensemble.config.exports[0].clients = Network::of_v4(0x7f000000, 0xffffff00);
   ensemble.settings->set(settings_of(ensemble.config));
   Datagrams stranger(ensemble, "127.0.1.1");
   rpc::XdrWriter out;
@@ -309,8 +309,8 @@ class MountTest : public ::testing::Test {
  protected:
   MountTest() {
     config_.ensemble_key = {1};
-    config_.exports = {{.network = 0x0a4d0100, .mask = 0xffffff00},
-                       {.network = 0x7f000001, .mask = 0xffffffff}};
+    config_.exports = {{.clients = Network::of_v4(0x0a4d0100, 0xffffff00)},
+                       {.clients = Network::of_v4(0x7f000001, 0xffffffff)}};
     for (std::uint32_t role = 0; role < 4; ++role) {
       ServerConfig server;
       server.name = fmt::format("s{}", role);
@@ -409,7 +409,7 @@ TEST_F(MountTest, ASecureExportIsForReservedPorts) {
 TEST_F(MountTest, ExportsComeAndGoWhileItServes) {
   EXPECT_EQ(mount("/"), mount3::Status::kOk);
   EXPECT_EQ(mount("/", nullptr, 0x0a4d0902), mount3::Status::kAcces);
-  config_.exports[0] = {.network = 0x0a4d0900, .mask = 0xffffff00};
+  config_.exports[0] = {.clients = Network::of_v4(0x0a4d0900, 0xffffff00)};
   settings_.set(settings_of(config_));
   EXPECT_EQ(mount("/"), mount3::Status::kAcces);
   EXPECT_EQ(mount("/", nullptr, 0x0a4d0902), mount3::Status::kOk);
@@ -484,7 +484,7 @@ TEST_F(MountTest, PortmapKnowsThePortsOfTheVirtualAddress) {
   EXPECT_EQ(port(100026, 1, portmap2::kTcp), 0u);
   std::vector<portmap2::Mapping> all;
   ASSERT_TRUE(portmap2::decode(call(portmap, 4, {}).view(), all));
-  EXPECT_EQ(all.size(), 16u);
+  EXPECT_EQ(all.size(), 20u);
 }
 
 TEST(WriteBackTest, DirtyEntriesAreToldWithinAPassOfTheCache) {

@@ -151,7 +151,7 @@ struct Proxy {
     cache.emplace(memory.tables().attributes, memory.tables().config, metrics, [](const slice_eviction&) {});
     Worker::Options options;
     options.tables = memory.tables();
-    config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000, .secure = false});
+    config.exports.push_back({.clients = Network::of_v4(0x7f000000, 0xff000000), .secure = false});
     options.config = &config;
     options.settings = &settings.emplace(settings_of(config));
     options.sender = {9, memory.tables().config};
@@ -219,7 +219,7 @@ void run(benchmark::State& state, bool proxied, std::uint32_t procedure, std::ui
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(to.port);
-  address.sin_addr.s_addr = htonl(to.address);
+  address.sin_addr.s_addr = htonl(to.address.v4());
   must(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "connect");
   Buffer call = make_call(1, procedure, size);
   std::atomic<std::int64_t> credits{outstanding};

@@ -45,7 +45,7 @@ class SilenceTest : public ::testing::Test {
   slice_server& entry(std::uint32_t index) { return ensemble.memory.tables().servers[index + 1]; }
   // The tables name this endpoint as the first server's.
   void put_in_place_of_first(rpc::Endpoint at) {
-    store_be(entry(first().index).ipv4, at.address);
+    store_be(entry(first().index).ipv4, at.address.v4());
     entry(first().index).port = at.port;
   }
   void move_site_to_second() {

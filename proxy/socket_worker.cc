@@ -10,6 +10,7 @@ SocketWorker::SocketWorker(rpc::EpollLoop& loop, const rpc::KeyRing* keys, const
                            AttributeCache& cache, MapCache& maps, Metrics& metrics)
     : loop_(loop),
       connector_(loop, keys, options.own_address),
+      udp_(loop),
       worker_(loop, connector_, options, cache, maps, metrics) {}
 
 Result<rpc::Endpoint> SocketWorker::listen_tcp(rpc::Endpoint at) {
@@ -27,14 +28,14 @@ Result<rpc::Endpoint> SocketWorker::listen_udp(rpc::Endpoint at) {
 }
 
 void SocketWorker::serve_tcp(int listener) {
-  acceptor_.emplace(loop_, listener, [this](std::unique_ptr<Stream> connection, rpc::Endpoint peer) {
+  acceptors_.emplace_back(loop_, listener, [this](std::unique_ptr<Stream> connection, rpc::Endpoint peer) {
     worker_.take_connection(std::move(connection), peer);
   });
 }
 
 void SocketWorker::serve_udp(int socket) {
-  udp_.emplace(loop_, socket);
-  udp_->serve(worker_.serve_datagrams(*udp_));
+  if (!udp_.serves()) udp_.serve(worker_.serve_datagrams(udp_));
+  udp_.add(socket);
 }
 
 }  // namespace slice::proxy

@@ -2,7 +2,7 @@
 #ifndef SLICE_PROXY_SOCKET_WORKER_H
 #define SLICE_PROXY_SOCKET_WORKER_H
 
-#include <optional>
+#include <list>
 
 #include "proxy/front/acceptor.h"
 #include "proxy/front/udp_socket.h"
@@ -21,7 +21,7 @@ class SocketWorker {
   // workers.
   Result<rpc::Endpoint> listen_tcp(rpc::Endpoint at);
   Result<rpc::Endpoint> listen_udp(rpc::Endpoint at);
-  // Sockets as bind_socket() makes them, which are the worker's from here on.
+  // Sockets as bind_socket() makes them, which are the worker's from here on; of UDP one of each family.
   void serve_tcp(int listener);
   void serve_udp(int socket);
   Worker& worker() { return worker_; }
@@ -29,9 +29,9 @@ class SocketWorker {
  private:
   rpc::EpollLoop& loop_;
   SocketConnector connector_;
-  std::optional<UdpSocket> udp_;
+  UdpSocket udp_;
   Worker worker_;
-  std::optional<Acceptor> acceptor_;
+  std::list<Acceptor> acceptors_;
 };
 
 }  // namespace slice::proxy

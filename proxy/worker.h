@@ -30,7 +30,7 @@ class Worker : private TcpClient::Owner {
     ServerLatencies* latencies = nullptr;  // of all workers; none: nobody counts them
     service::Tracer* tracer = nullptr;     // likewise; none: nobody can watch
     // Of a proxy outside of the ensemble: the address of its host that its connections come from.
-    std::optional<std::uint32_t> own_address;
+    std::optional<IpAddress> own_address;
     const ServingTime* serving = nullptr;  // until when clients' requests are taken; none: for ever
     const rpc::Tls* tls = nullptr;         // that clients may ask for; none: there is none
   };

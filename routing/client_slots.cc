@@ -21,8 +21,8 @@ ClientSlots::ClientSlots(const wire::Sharers& sharers) {
   }
 }
 
-std::uint32_t ClientSlots::of(std::uint32_t client) const {
-  return of_slot(slice_client_slot(SLICE_BE32(client)));
+std::uint32_t ClientSlots::of(IpAddress client) const {
+  return of_slot(slice_client_slot6(SLICE_BE64(client.high()), SLICE_BE64(client.low())));
 }
 
 std::size_t ClientSlots::count(std::uint32_t server) const {

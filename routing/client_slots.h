@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bpf/shared/map_abi.h"
+#include "common/ip_address.h"
 #include "wire/share.h"
 
 namespace slice::routing {
@@ -22,8 +23,7 @@ class ClientSlots {
   std::uint32_t of_slot(std::uint32_t slot) const {
     return owners_.empty() ? wire::kNoServer : owners_[slot];
   }
-  // Of one client, its address in host byte order.
-  std::uint32_t of(std::uint32_t client) const;
+  std::uint32_t of(IpAddress client) const;
   // How many slots a proxy has.
   std::size_t count(std::uint32_t server) const;
 

@@ -17,7 +17,7 @@ slice_config make_core(const EnsembleConfig& config, const wire::Tables& tables)
   slice_config core{};
   core.abi = SLICE_MAP_ABI;
   std::uint8_t address[4];
-  store_be(address, config.proxy.virtual_address);
+  store_be(address, config.proxy.address_of(true).v4());
   std::copy_n(address, 4, core.virtual_ipv4);
   core.nfs_port = config.proxy.nfs_port;
   core.volume = config.volume.id.value;

@@ -66,7 +66,7 @@ void Admission::limit_clients(const ClientLimits& limits) {
 
 // Members come and go.
 
-Admission::Share& Admission::share_of(std::uint32_t address, bool peer) {
+Admission::Share& Admission::share_of(IpAddress address, bool peer) {
   auto& share = shares_[{address, peer}];
   if (share == nullptr) {
     share = std::make_unique<Share>();
@@ -97,7 +97,7 @@ void Admission::put_into(Member& member, Share& share, int sign) {
   change(pool.calls, member.calls_);
 }
 
-void Admission::enter(Member& member, std::uint32_t address, bool connection) {
+void Admission::enter(Member& member, IpAddress address, bool connection) {
   Share& share = share_of(address, is_peer(address));
   member.admission_ = shared_from_this();
   member.share_ = &share;
@@ -108,13 +108,13 @@ void Admission::enter(Member& member, std::uint32_t address, bool connection) {
   if (timer_ == TimerId::kNone) timer_ = loop_.after(limits_.tick, [this] { tick(); });
 }
 
-bool Admission::join(Member& member, std::uint32_t address) {
+bool Admission::join(Member& member, IpAddress address) {
   bool room = is_peer(address) ? peers_.connections < limits_.peer_connections : make_room(address);
   if (room) enter(member, address, true);
   return room;
 }
 
-void Admission::join_datagrams(Member& member, std::uint32_t address) {
+void Admission::join_datagrams(Member& member, IpAddress address) {
   enter(member, address, false);
 }
 
@@ -163,7 +163,7 @@ void Admission::Member::sealed_call_came() {
 }
 
 // Room for one more connection of that address.
-bool Admission::make_room(std::uint32_t address) {
+bool Admission::make_room(IpAddress address) {
   auto found = shares_.find({address, false});
   std::size_t own = found == shares_.end() ? 0 : found->second->connections;
   if (own >= limits_.client_connections) {

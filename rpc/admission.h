@@ -50,12 +50,12 @@ class Admission : public std::enable_shared_from_this<Admission> {
     std::size_t shared_calls = 256;           // dealt out equally while several call; 16 are everybody's
     std::size_t peer_calls = 16384;           // of the ensemble, beside those of clients
     std::size_t peer_connection_calls = 256;  // of one of its connections
-    Duration first_call = std::chrono::seconds(30);      // from connecting to a whole call
-    Duration idle = std::chrono::minutes(6);             // without a call; then the client connects again
-    Duration patience = std::chrono::seconds(30);        // with a record, or replies, slower than `rate`
-    std::size_t rate = 4096;                             // bytes a second
-    Duration tick = std::chrono::seconds(1);             // how often time-outs are looked at
-    std::function<bool(std::uint32_t address)> is_peer;  // of the ensemble; none: nobody
+    Duration first_call = std::chrono::seconds(30);  // from connecting to a whole call
+    Duration idle = std::chrono::minutes(6);         // without a call; then the client connects again
+    Duration patience = std::chrono::seconds(30);    // with a record, or replies, slower than `rate`
+    std::size_t rate = 4096;                         // bytes a second
+    Duration tick = std::chrono::seconds(1);         // how often time-outs are looked at
+    std::function<bool(IpAddress address)> is_peer;  // of the ensemble; none: nobody
   };
 
   // One connection, or one sender of datagrams, as long as it is open.
@@ -126,9 +126,9 @@ class Admission : public std::enable_shared_from_this<Admission> {
   static std::shared_ptr<Admission> make(Loop& loop, Limits limits, Metrics& metrics);
 
   // A new connection from `address`. False: there is no room, and it is to be closed.
-  bool join(Member& member, std::uint32_t address);
+  bool join(Member& member, IpAddress address);
   // A sender of datagrams: it takes no connection's place.
-  void join_datagrams(Member& member, std::uint32_t address);
+  void join_datagrams(Member& member, IpAddress address);
   std::size_t connections() const { return clients_.connections + peers_.connections; }
   // Of clients.
   std::size_t memory() const { return clients_.memory; }
@@ -146,7 +146,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   };
   // What one address has.
   struct Share {
-    std::uint32_t address = 0;
+    IpAddress address;
     bool peer = false;
     std::size_t connections = 0, memory = 0, calls = 0;
     std::list<Member*> members;  // the one that was idle longest first
@@ -156,15 +156,15 @@ class Admission : public std::enable_shared_from_this<Admission> {
     MonoTime round{};
     std::size_t calls_of_round = 0;
   };
-  using Key = std::pair<std::uint32_t, bool>;
+  using Key = std::pair<IpAddress, bool>;
 
-  void enter(Member& member, std::uint32_t address, bool connection);
+  void enter(Member& member, IpAddress address, bool connection);
   void put_into(Member& member, Share& share, int sign);
-  Share& share_of(std::uint32_t address, bool peer);
+  Share& share_of(IpAddress address, bool peer);
   void drop_if_empty(Share& share);
-  bool is_peer(std::uint32_t address) const { return limits_.is_peer && limits_.is_peer(address); }
+  bool is_peer(IpAddress address) const { return limits_.is_peer && limits_.is_peer(address); }
   Pool& pool_of(const Share& share) { return share.peer ? peers_ : clients_; }
-  bool make_room(std::uint32_t address);
+  bool make_room(IpAddress address);
   Share* most_connected();
   static Member* longest_idle(Share& share);
   Member* too_large();

@@ -5,7 +5,7 @@
 namespace slice::rpc {
 namespace {
 
-constexpr std::size_t kBodySize = 36;                               // of the verifier
+constexpr std::size_t kBodySize = 36, kBodySizeOfV6 = 52;           // of the verifier
 constexpr std::uint32_t kDatagram = 1, kTls = 2, kCertificate = 4;  // flags
 
 std::uint32_t flags_of(TransportSecurity transport) {
@@ -57,26 +57,28 @@ void encode_auth_sys(XdrWriter& out, const AuthSys& credential) {
 
 void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier) {
   out.u32(kAuthSlice);
-  out.u32(kBodySize);
+  const IpAddress client = verifier.client.address;
+  out.u32(client.is_v4() ? kBodySize : kBodySizeOfV6);
   out.u32(verifier.sender);
   out.u64(verifier.generation.value);
-  out.u32(verifier.client.address);
+  out.u32(client.word());
   out.u32(verifier.client.port);
   out.u32(verifier.client_xid.value);
   const std::uint32_t flags = (verifier.datagram ? kDatagram : 0u) | flags_of(verifier.transport);
   out.u32(std::uint32_t{verifier.relays} << 24 | flags << 16 | verifier.layout.coordinator);
   out.u64(verifier.layout.version);
+  if (client.is_v4()) return;
+  out.u64(client.high());
+  out.u64(client.low());
 }
 
 Result<SliceVerifier> decode_slice_verifier(ByteView body) {
-  if (body.size() != kBodySize) {
-    return fail(Errc::kInvalid, "the ensemble's verifier of {} bytes instead of {}", body.size(), kBodySize);
-  }
   XdrReader in(body);
   SliceVerifier out;
   out.sender = in.u32();
   out.generation = Generation{in.u64()};
-  out.client.address = in.u32();
+  const std::uint32_t address = in.u32();
+  out.client.address = address;
   std::uint32_t port = in.u32();
   out.client_xid = Xid{in.u32()};
   std::uint32_t how = in.u32();
@@ -85,6 +87,13 @@ Result<SliceVerifier> decode_slice_verifier(ByteView body) {
   out.transport = transport_of(how >> 16);
   out.layout.coordinator = static_cast<std::uint16_t>(how);
   out.layout.version = in.u64();
+  if (address == IpAddress::kNotV4) {
+    const std::uint64_t high = in.u64();
+    out.client.address = IpAddress::of_words(high, in.u64());
+    if (out.client.address.is_v4()) in.fail();
+  }
+  if (!in.complete())
+    return fail(Errc::kInvalid, "the ensemble's verifier, malformed, of {} bytes", body.size());
   if (port > 0xffff) return fail(Errc::kInvalid, "the ensemble's verifier with port {}", port);
   out.client.port = static_cast<std::uint16_t>(port);
   return out;

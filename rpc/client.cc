@@ -167,7 +167,7 @@ void SocketChannel::Impl::Peer::send(Xid xid, Pending pending) {
 }
 
 void SocketChannel::Impl::Peer::connect() {
-  fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  fd_ = socket_for(at_.address, SOCK_STREAM | SOCK_NONBLOCK);
   if (fd_ < 0) {
     broken(errno);
     return;
@@ -175,9 +175,9 @@ void SocketChannel::Impl::Peer::connect() {
   int on = 1;
   ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
-  sockaddr_in address = socket_address(at_);
+  const SocketAddress address(at_);
   state_ = State::kConnecting;
-  int result = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address);
+  int result = ::connect(fd_, address.get(), address.length());
   if (result != 0 && errno != EINPROGRESS) {
     broken(errno);
     return;

@@ -1,4 +1,4 @@
-// Endpoint: an IPv4 address and port. The volume's data path is IPv4 only (docs/architecture.md, limits).
+// Endpoint: an IP address and port.
 #ifndef SLICE_RPC_ENDPOINT_H
 #define SLICE_RPC_ENDPOINT_H
 
@@ -8,27 +8,26 @@
 #include <string>
 #include <string_view>
 
+#include "common/ip_address.h"
 #include "common/result.h"
 
 namespace slice::rpc {
 
 struct Endpoint {
-  std::uint32_t address = 0;  // host byte order
+  IpAddress address;
   std::uint16_t port = 0;
   constexpr auto operator<=>(const Endpoint&) const = default;
 };
 
-std::string to_string(Endpoint endpoint);         // "10.77.2.2:2049"
-std::string address_text(std::uint32_t address);  // "10.77.2.2"
-Result<std::uint32_t> parse_address(std::string_view text);
-Result<Endpoint> parse_endpoint(std::string_view text);  // "ADDRESS:PORT"
+std::string to_string(Endpoint endpoint);                // "10.77.2.2:2049", "[fd77::2]:2049"
+Result<Endpoint> parse_endpoint(std::string_view text);  // the same
 
 }  // namespace slice::rpc
 
 template <>
 struct std::hash<::slice::rpc::Endpoint> {
-  std::size_t operator()(::slice::rpc::Endpoint e) const noexcept {
-    return std::hash<std::uint64_t>{}((std::uint64_t{e.address} << 16) | e.port);
+  std::size_t operator()(const ::slice::rpc::Endpoint& e) const noexcept {
+    return std::hash<::slice::IpAddress>{}(e.address) * 0x9e3779b97f4a7c15 + e.port;
   }
 };
 

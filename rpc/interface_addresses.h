@@ -1,15 +1,16 @@
-// The IPv4 addresses of this host, by interface. Any thread.
+// The addresses of this host, by interface. Any thread.
 #ifndef SLICE_RPC_INTERFACE_ADDRESSES_H
 #define SLICE_RPC_INTERFACE_ADDRESSES_H
 
-#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "common/ip_address.h"
 
 namespace slice::rpc {
 
 struct InterfaceAddress {
-  std::uint32_t address = 0;  // host byte order
+  IpAddress address;
   std::string interface;
   bool up = false, loopback = false;  // the interface
 };

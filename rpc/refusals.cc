@@ -48,10 +48,10 @@ void Refusals::forget_old(long now) {
   std::erase_if(told_, [now](const auto& each) { return now - each.second.second >= kLinesApart; });
 }
 
-std::optional<std::uint64_t> Refusals::count(Refused why, std::uint32_t address) {
+std::optional<std::uint64_t> Refusals::count(Refused why, IpAddress address) {
   counters_[static_cast<std::size_t>(why)]->add();
   const long now = this_second();
-  const std::uint64_t key = (static_cast<std::uint64_t>(why) << 32) | address;
+  const std::pair key{why, address};
   auto found = told_.find(key);
   if (found != told_.end() && now - found->second.second < kLinesApart) {
     ++found->second.left_out;

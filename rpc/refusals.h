@@ -55,13 +55,13 @@ class Refusals {
     std::uint64_t left_out = 0;  // since then
   };
   // How many lines were left out since the last one; nothing: this one is, too.
-  std::optional<std::uint64_t> count(Refused why, std::uint32_t address);
+  std::optional<std::uint64_t> count(Refused why, IpAddress address);
   static void write(Refused why, Endpoint client, std::uint64_t left_out, const std::string& asked);
   void forget_old(long now);
 
   std::array<Counter*, static_cast<std::size_t>(Refused::kKinds)> counters_{};
   LogLimiters<Refused> limits_{5};
-  std::unordered_map<std::uint64_t, Told> told_;  // by reason and address
+  std::map<std::pair<Refused, IpAddress>, Told> told_;  // by reason and address
 };
 
 }  // namespace slice::rpc

@@ -71,7 +71,11 @@ Result<Endpoint> ServerShared::listen_udp(Endpoint at) {
 
 void ServerShared::serve_udp(int socket) {
   int on = 1;
-  ::setsockopt(socket, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
+  if (local_endpoint(socket).address.is_v4()) {
+    ::setsockopt(socket, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
+  } else {
+    ::setsockopt(socket, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on);
+  }
   set_udp_buffers(socket, options.udp_buffer, options.udp_buffer);
   udp_.push_back(std::make_shared<UdpSocket>(*this, socket));
   udp_.back()->start();
@@ -79,10 +83,8 @@ void ServerShared::serve_udp(int socket) {
 
 void ServerShared::accept_some(int listener) {
   for (int i = 0; i < kAcceptsARound; ++i) {
-    sockaddr_in address{};
-    socklen_t length = sizeof address;
-    int fd =
-        ::accept4(listener, reinterpret_cast<sockaddr*>(&address), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    SocketAddress from;
+    int fd = ::accept4(listener, from.get(), from.size(), SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
       // The connection stays in the backlog; without a pause the loop would spin on it.
       if (log_limits.allow(ServerLine::kCannotAccept)) {
@@ -95,12 +97,13 @@ void ServerShared::accept_some(int listener) {
       return;
     }
     if (fd < 0) return;
-    auto connection = std::make_shared<TcpConnection>(*this, fd, endpoint_of(address));
-    if (!admission->join(*connection, endpoint_of(address).address)) {
+    const Endpoint peer = from.endpoint();
+    auto connection = std::make_shared<TcpConnection>(*this, fd, peer);
+    if (!admission->join(*connection, peer.address)) {
       connections_refused.add();
       if (log_limits.allow(ServerLine::kNoRoom)) {
         log_warning("closed a new connection: {} are open already from={}", connections_.size(),
-                    to_string(endpoint_of(address)));
+                    to_string(peer));
       }
       continue;
     }

@@ -33,7 +33,7 @@ class Server {
     const KeyRing* keys = nullptr;
     // Whether members of the ensemble call from that address; sessions from others are refused. None:
     // anywhere.
-    std::function<bool(std::uint32_t address)> internal;
+    std::function<bool(IpAddress address)> internal;
   };
   Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics, Options options);
   Server(EpollLoop& loop, Dispatcher& dispatcher, Metrics& metrics);

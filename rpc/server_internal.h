@@ -147,15 +147,15 @@ class UdpSocket : public std::enable_shared_from_this<UdpSocket> {
   struct Datagram {
     Buffer bytes;
     Endpoint peer;
-    in_addr local{};  // the address that a call was sent to, and its answer comes from
+    IpAddress local;  // the address that a call was sent to, and its answer comes from
   };
   // Who calls from one address. Lives while calls of it are pending, and a while longer.
   class Sender final : public Admission::Member {
    public:
-    Sender(UdpSocket& socket, std::uint32_t of) : address(of), socket_(socket) {}
+    Sender(UdpSocket& socket, IpAddress of) : address(of), socket_(socket) {}
     std::size_t pending() const { return calls() + held.size(); }
 
-    const std::uint32_t address;
+    const IpAddress address;
     std::deque<Datagram> held;    // calls that may not begin yet
     std::size_t held_memory = 0;  // which is not counted, as what waits in the kernel for a connection is not
     std::uint64_t heard_at_tick = 0;
@@ -171,9 +171,9 @@ class UdpSocket : public std::enable_shared_from_this<UdpSocket> {
   static Task<void> serve(std::shared_ptr<UdpSocket> self, std::shared_ptr<ServerShared> server,
                           Sender& sender, Datagram call);
   void receive();
-  void take(ByteView bytes, Endpoint peer, in_addr local);
+  void take(ByteView bytes, Endpoint peer, IpAddress local);
   void resume(Sender& sender);  // with calls that it held
-  Sender* sender_at(std::uint32_t address);
+  Sender* sender_at(IpAddress address);
   void heard(Place place);
   Place forget(Place place);
   void tick();
@@ -182,7 +182,7 @@ class UdpSocket : public std::enable_shared_from_this<UdpSocket> {
   ServerShared& server_;
   int fd_;
   std::list<Sender> senders_;  // the one that was silent for longest first
-  std::unordered_map<std::uint32_t, Place> places_;
+  std::unordered_map<IpAddress, Place> places_;
   std::size_t pending_ = 0, pending_of_peers_ = 0;  // of all senders
   std::uint64_t ticks_ = 0;
   TimerId timer_ = TimerId::kNone;

@@ -6,7 +6,7 @@ namespace {
 
 using ServerLimitsTest = ServerFixture;
 
-bool is_third(std::uint32_t address) {
+bool is_third(IpAddress address) {
   return address == kThird;
 }
 

@@ -86,7 +86,7 @@ TEST_F(ServerSessionTest, AnotherKeyIsRefusedAndCounted) {
 }
 
 TEST_F(ServerSessionTest, NoSessionsFromOutsideOfTheInternalNetworks) {
-  options.internal = [](std::uint32_t address) { return address == 0x0a4d0001; };
+  options.internal = [](IpAddress address) { return address == 0x0a4d0001; };
   serve();
   EXPECT_FALSE(call(channel, kForMembers));
   EXPECT_EQ(echo.calls, 0u);

@@ -22,30 +22,50 @@ std::size_t memory_of_call(const Buffer& record) {
   return memory_of(record) + kCallMemory;
 }
 
-using Control = std::array<std::uint8_t, CMSG_SPACE(sizeof(in_pktinfo))>;
+// Of IPv6, whose is the larger.
+using Control = std::array<std::uint8_t, CMSG_SPACE(sizeof(in6_pktinfo))>;
 
 // Where a datagram was sent to, so that its answer comes from there.
-in_addr local_address(msghdr& message) {
+IpAddress local_address(msghdr& message) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-    if (c->cmsg_level != IPPROTO_IP || c->cmsg_type != IP_PKTINFO) continue;
-    in_pktinfo info;
-    std::memcpy(&info, CMSG_DATA(c), sizeof info);
-    return info.ipi_spec_dst;
+    if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+      in_pktinfo info;
+      std::memcpy(&info, CMSG_DATA(c), sizeof info);
+      return ntohl(info.ipi_spec_dst.s_addr);
+    }
+    if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+      in6_pktinfo info;
+      std::memcpy(&info, CMSG_DATA(c), sizeof info);
+      IpAddress::Bytes bytes;
+      std::copy_n(info.ipi6_addr.s6_addr, bytes.size(), bytes.begin());
+      return IpAddress::of_bytes(bytes);
+    }
   }
   return {};
 }
 
-void set_source(msghdr& message, Control& control, in_addr from) {
+template <class Info>
+void set_source(msghdr& message, int level, int type, const Info& info) {
+  message.msg_controllen = CMSG_SPACE(sizeof info);
+  cmsghdr* c = CMSG_FIRSTHDR(&message);
+  c->cmsg_level = level;
+  c->cmsg_type = type;
+  c->cmsg_len = CMSG_LEN(sizeof info);
+  std::memcpy(CMSG_DATA(c), &info, sizeof info);
+}
+
+void set_source(msghdr& message, Control& control, IpAddress from) {
   control.fill(0);
   message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* c = CMSG_FIRSTHDR(&message);
-  c->cmsg_level = IPPROTO_IP;
-  c->cmsg_type = IP_PKTINFO;
-  c->cmsg_len = CMSG_LEN(sizeof(in_pktinfo));
-  in_pktinfo info{};
-  info.ipi_spec_dst = from;
-  std::memcpy(CMSG_DATA(c), &info, sizeof info);
+  if (from.is_v4()) {
+    in_pktinfo info{};
+    info.ipi_spec_dst.s_addr = htonl(from.v4());
+    return set_source(message, IPPROTO_IP, IP_PKTINFO, info);
+  }
+  in6_pktinfo info{};
+  const IpAddress::Bytes bytes = from.bytes();
+  std::copy(bytes.begin(), bytes.end(), info.ipi6_addr.s6_addr);
+  set_source(message, IPPROTO_IPV6, IPV6_PKTINFO, info);
 }
 
 }  // namespace
@@ -76,14 +96,15 @@ void UdpSocket::close() {
 void UdpSocket::receive() {
   std::array<mmsghdr, kBatch> messages;
   std::array<iovec, kBatch> pieces;
-  std::array<sockaddr_in, kBatch> peers;
+  std::array<SocketAddress, kBatch> peers;
   std::array<Control, kBatch> controls;
   for (int round = 0; round < kBatchesARound; ++round) {
     for (std::size_t i = 0; i < kBatch; ++i) {
       pieces[i] = {scratch_.data() + i * kMaxDatagram, kMaxDatagram};
       messages[i] = {};
-      messages[i].msg_hdr.msg_name = &peers[i];
-      messages[i].msg_hdr.msg_namelen = sizeof peers[i];
+      peers[i] = {};
+      messages[i].msg_hdr.msg_name = peers[i].get();
+      messages[i].msg_hdr.msg_namelen = peers[i].length();
       messages[i].msg_hdr.msg_iov = &pieces[i];
       messages[i].msg_hdr.msg_iovlen = 1;
       messages[i].msg_hdr.msg_control = controls[i].data();
@@ -92,8 +113,8 @@ void UdpSocket::receive() {
     int n = ::recvmmsg(fd_, messages.data(), kBatch, MSG_DONTWAIT, nullptr);
     if (n <= 0) return;
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
-      take({scratch_.data() + i * kMaxDatagram, messages[i].msg_len}, endpoint_of(peers[i]),
-           local_address(messages[i].msg_hdr));
+      take({scratch_.data() + i * kMaxDatagram, messages[i].msg_len},
+           endpoint_of(peers[i].get(), messages[i].msg_hdr.msg_namelen), local_address(messages[i].msg_hdr));
     }
     if (static_cast<std::size_t>(n) < kBatch || fd_ < 0) return;
   }
@@ -101,7 +122,7 @@ void UdpSocket::receive() {
 
 // The sender of that address, which is the last one heard now. Where there are too many, one without calls is
 // forgotten; null where there is none.
-UdpSocket::Sender* UdpSocket::sender_at(std::uint32_t address) {
+UdpSocket::Sender* UdpSocket::sender_at(IpAddress address) {
   auto found = places_.find(address);
   if (found != places_.end()) {
     heard(found->second);
@@ -146,7 +167,7 @@ void UdpSocket::tick() {
 // Of the room for calls that are pending each address may have as much as it leaves: one alone half of it,
 // ten of them a part each and one for who comes next. What may not begin now waits, since its sender would
 // ask again only after a second; what has no room is dropped before there is memory for it.
-void UdpSocket::take(ByteView bytes, Endpoint peer, in_addr local) {
+void UdpSocket::take(ByteView bytes, Endpoint peer, IpAddress local) {
   Sender* known = sender_at(peer.address);
   if (known == nullptr) return server_.udp_dropped.add();
   Sender& sender = *known;
@@ -207,7 +228,7 @@ void UdpSocket::flush() {
   std::vector<Datagram> answers = std::exchange(answers_, {});
   std::array<mmsghdr, kBatch> messages;
   std::array<iovec, kBatch> pieces;
-  std::array<sockaddr_in, kBatch> peers;
+  std::array<SocketAddress, kBatch> peers;
   std::array<Control, kBatch> controls;
   for (std::size_t at = 0; at < answers.size();) {
     std::size_t count = 0;
@@ -222,10 +243,10 @@ void UdpSocket::flush() {
         continue;
       }
       pieces[count] = {answer.bytes.data(), answer.bytes.size()};
-      peers[count] = socket_address(answer.peer);
+      peers[count] = SocketAddress(answer.peer);
       messages[count] = {};
-      messages[count].msg_hdr.msg_name = &peers[count];
-      messages[count].msg_hdr.msg_namelen = sizeof peers[count];
+      messages[count].msg_hdr.msg_name = peers[count].get();
+      messages[count].msg_hdr.msg_namelen = peers[count].length();
       messages[count].msg_hdr.msg_iov = &pieces[count];
       messages[count].msg_hdr.msg_iovlen = 1;
       set_source(messages[count].msg_hdr, controls[count], answer.local);

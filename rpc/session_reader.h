@@ -17,7 +17,7 @@ class SessionReader {
       : records_(max_record), undecided_(false), session_(std::move(session)) {}
   // Of the side that was connected to, by `peer`: the first bytes tell whether there is to be TLS, and a
   // session. `keys` outlive it; null where nobody is a member. `may_be_member`: else both are refused.
-  SessionReader(std::size_t max_record, const KeyRing* keys, bool may_be_member, std::uint32_t peer = 0)
+  SessionReader(std::size_t max_record, const KeyRing* keys, bool may_be_member, IpAddress peer = {})
       : records_(max_record),
         keys_(keys),
         peer_(peer),
@@ -61,7 +61,7 @@ class SessionReader {
 
   RecordReader records_;
   const KeyRing* keys_ = nullptr;
-  std::uint32_t peer_ = 0;
+  IpAddress peer_;
   bool undecided_;
   bool may_be_member_ = true;
   std::string_view refused_;

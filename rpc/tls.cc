@@ -174,13 +174,13 @@ Tls::Context Tls::context() const {
   return context_;
 }
 
-std::unique_ptr<TlsStream> Tls::stream(int fd, std::uint32_t address, bool connects) const {
+std::unique_ptr<TlsStream> Tls::stream(int fd, IpAddress address, bool connects) const {
   return std::unique_ptr<TlsStream>(new TlsStream(*this, context(), fd, address, connects));
 }
-std::unique_ptr<TlsStream> Tls::to_server(int fd, std::uint32_t address) const {
+std::unique_ptr<TlsStream> Tls::to_server(int fd, IpAddress address) const {
   return stream(fd, address, true);
 }
-std::unique_ptr<TlsStream> Tls::to_client(int fd, std::uint32_t address) const {
+std::unique_ptr<TlsStream> Tls::to_client(int fd, IpAddress address) const {
   return stream(fd, address, false);
 }
 
@@ -188,13 +188,13 @@ void TlsStream::Free::operator()(SSL* ssl) const {
   SSL_free(ssl);
 }
 
-TlsStream::TlsStream(const Tls& tls, Tls::Context context, int fd, std::uint32_t address, bool connects)
+TlsStream::TlsStream(const Tls& tls, Tls::Context context, int fd, IpAddress address, bool connects)
     : tls_(tls), fd_(fd), loads_(tls.loads_.load()), ssl_(SSL_new(context.get())) {
   if (ssl_ == nullptr) std::abort();  // no memory
   if (connects || tls.peers_ == Tls::Peers::kMembers) {
-    std::array<std::uint8_t, 4> bytes{};
-    store_be(bytes.data(), address);
-    X509_VERIFY_PARAM_set1_ip(SSL_get0_param(ssl_.get()), bytes.data(), bytes.size());
+    const IpAddress::Bytes bytes = address.bytes();
+    const std::size_t size = address.is_v4() ? 4 : bytes.size();
+    X509_VERIFY_PARAM_set1_ip(SSL_get0_param(ssl_.get()), bytes.data() + bytes.size() - size, size);
   }
   SSL_set0_rbio(ssl_.get(), BIO_new_socket(fd, BIO_NOCLOSE));
   SSL_set0_wbio(ssl_.get(), BIO_new(BIO_s_mem()));

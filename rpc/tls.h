@@ -58,8 +58,8 @@ class Tls {
   std::uint64_t ends() const;
 
   // On a connected socket, which the stream does not close; `address`: the peer's. The Tls outlives it.
-  std::unique_ptr<TlsStream> to_server(int fd, std::uint32_t address) const;
-  std::unique_ptr<TlsStream> to_client(int fd, std::uint32_t address) const;
+  std::unique_ptr<TlsStream> to_server(int fd, IpAddress address) const;
+  std::unique_ptr<TlsStream> to_client(int fd, IpAddress address) const;
 
  private:
   friend class TlsStream;
@@ -67,7 +67,7 @@ class Tls {
   Tls(const TlsConfig& files, Peers peers) : files_(files), peers_(peers) {}
   static Result<Context> make(const TlsConfig& files, Peers peers);
   Context context() const;
-  std::unique_ptr<TlsStream> stream(int fd, std::uint32_t address, bool connects) const;
+  std::unique_ptr<TlsStream> stream(int fd, IpAddress address, bool connects) const;
 
   const TlsConfig files_;
   const Peers peers_;
@@ -104,7 +104,7 @@ class TlsStream {
 
  private:
   friend class Tls;
-  TlsStream(const Tls& tls, Tls::Context context, int fd, std::uint32_t address, bool connects);
+  TlsStream(const Tls& tls, Tls::Context context, int fd, IpAddress address, bool connects);
   bool failed(int result);
   bool take_output();
   bool push(Written& out);

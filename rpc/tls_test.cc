@@ -261,8 +261,8 @@ TEST_F(TlsTest, OlderVersionsAreRefused) {
   SSL_CTX_set_max_proto_version(context.get(), TLS1_2_VERSION);
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
   int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = socket_address(at);
-  ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const SocketAddress address(at);
+  ASSERT_EQ(::connect(fd, address.get(), address.length()), 0);
   SSL_set_fd(ssl.get(), fd);
   ::fcntl(fd, F_SETFL, O_NONBLOCK);
   int result = 0;

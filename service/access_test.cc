@@ -27,17 +27,14 @@ Identity user(std::uint32_t uid, std::uint32_t gid, std::vector<std::uint32_t> g
 class IdentifyTest : public ::testing::Test {
  protected:
   IdentifyTest() {
-    settings_.exports.push_back({.network = 0x0a4d0100,
-                                 .mask = 0xffffff00,
+    settings_.exports.push_back({.clients = Network::of_v4(0x0a4d0100, 0xffffff00),
                                  .read_only = true,
                                  .squash = ExportConfig::Squash::kNone});
-    settings_.exports.push_back({.network = 0x0a4d0000,
-                                 .mask = 0xffff0000,
+    settings_.exports.push_back({.clients = Network::of_v4(0x0a4d0000, 0xffff0000),
                                  .squash = ExportConfig::Squash::kRoot,
                                  .anonymous_uid = 99,
                                  .anonymous_gid = 98});
-    settings_.exports.push_back({.network = 0x0b000000,
-                                 .mask = 0xff000000,
+    settings_.exports.push_back({.clients = Network::of_v4(0x0b000000, 0xff000000),
                                  .squash = ExportConfig::Squash::kAll,
                                  .anonymous_uid = 77,
                                  .anonymous_gid = 76});

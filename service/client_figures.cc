@@ -17,10 +17,10 @@ ClientFigures::Figures ClientFigures::make(std::string_view client) {
                             "bytes of the results of clients' NFS calls, by client", {{"client", client}})};
 }
 
-void ClientFigures::add(std::uint32_t address, std::size_t received, std::size_t sent) {
+void ClientFigures::add(IpAddress address, std::size_t received, std::size_t sent) {
   auto found = by_address_.find(address);
   if (found == by_address_.end() && by_address_.size() < most_)
-    found = by_address_.emplace(address, make(rpc::address_text(address))).first;
+    found = by_address_.emplace(address, make(address_text(address))).first;
   const Figures& figures = found == by_address_.end() ? others_ : found->second;
   figures.calls->add();
   figures.received->add(received);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "common/ip_address.h"
 #include "common/metrics.h"
 
 namespace slice::service {
@@ -19,7 +20,7 @@ class ClientFigures {
 
   // A call of a client that an export names: bytes of its arguments, and of its results. Allocates at an
   // address's first call alone.
-  void count(std::uint32_t address, std::size_t received, std::size_t sent) {
+  void count(IpAddress address, std::size_t received, std::size_t sent) {
     if (most_ > 0) add(address, received, sent);
   }
 
@@ -30,11 +31,11 @@ class ClientFigures {
     Counter* sent = nullptr;
   };
   Figures make(std::string_view client);
-  void add(std::uint32_t address, std::size_t received, std::size_t sent);
+  void add(IpAddress address, std::size_t received, std::size_t sent);
 
   Metrics& metrics_;
   const std::size_t most_;
-  std::unordered_map<std::uint32_t, Figures> by_address_;
+  std::unordered_map<IpAddress, Figures> by_address_;
   Figures others_;
 };
 

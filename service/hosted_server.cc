@@ -137,7 +137,7 @@ Status HostedServer::serve_metrics() {
   if (!config.served) return {};
   metrics_page_.emplace(
       host_.loop, metrics_,
-      MetricsPage::Hooks{.takes = [&config](std::uint32_t address) { return config.takes(address); },
+      MetricsPage::Hooks{.takes = [&config](IpAddress address) { return config.takes(address); },
                          .refresh = [this] { refresh_gauges(); },
                          .waits_for = [this] { return serving_ ? "" : state(); }});
   auto bound = metrics_page_->listen({self_.address, host_.config.metrics_port_of(self_)});
@@ -306,15 +306,13 @@ wire::AboutResult HostedServer::about() {
 
 rpc::Server::Options HostedServer::server_options() {
   rpc::Server::Options options;
-  options.limits.is_peer = [this](std::uint32_t address) {
+  options.limits.is_peer = [this](IpAddress address) {
     const auto& servers = tables_.get()->wire().servers;
     return std::any_of(servers.begin(), servers.end(),
                        [address](const wire::ServerEntry& each) { return each.endpoint.address == address; });
   };
   options.keys = &host_.keys;
-  options.internal = [&network = host_.config.network](std::uint32_t address) {
-    return network.takes(address);
-  };
+  options.internal = [&network = host_.config.network](IpAddress address) { return network.takes(address); };
   return options;
 }
 

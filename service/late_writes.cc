@@ -35,14 +35,13 @@ std::uint64_t fingerprint(const rpc::Call& call) {
 }  // namespace
 
 std::size_t LateWrites::KeyHash::operator()(const Key& key) const {
-  std::uint64_t who = (std::uint64_t{key.client.address} << 16 | key.client.port) ^ key.xid.value;
-  std::uint64_t mixed = (who ^ key.fingerprint) * 0x9e3779b97f4a7c15;
+  const std::uint64_t who = std::hash<rpc::Endpoint>{}(key.client) ^ key.xid.value;
+  const std::uint64_t mixed = (who ^ key.fingerprint) * 0x9e3779b97f4a7c15;
   return mixed >> 32;
 }
 
 bool LateWrites::Answered::is(const Key& key) const {
-  return fingerprint == key.fingerprint && xid == key.xid.value && address == key.client.address &&
-         port == key.client.port;
+  return fingerprint == key.fingerprint && xid == key.xid.value && client() == key.client;
 }
 
 LateWrites::LateWrites(const Loop& loop) : loop_(loop), newest_(kHashes * sizeof(std::uint32_t)) {}
@@ -76,8 +75,7 @@ std::vector<wire::LateWrite> LateWrites::of(const std::vector<std::uint32_t>& si
     if (now() - answered.seconds >= kSeconds) break;
     if (!wire::has_site(sites, answered.site)) continue;
     const Reply& reply = replies_[turn % kReplies];
-    found.push_back({.address = answered.address,
-                     .port = answered.port,
+    found.push_back({.client = answered.client(),
                      .xid = answered.xid,
                      .fingerprint = answered.fingerprint,
                      .site = answered.site,
@@ -89,7 +87,7 @@ std::vector<wire::LateWrite> LateWrites::of(const std::vector<std::uint32_t>& si
 }
 
 void LateWrites::learn(const wire::LateWrite& write) {
-  const Key key{{write.address, static_cast<std::uint16_t>(write.port)}, Xid{write.xid}, write.fingerprint};
+  const Key key{write.client, Xid{write.xid}, write.fingerprint};
   if (find(key) == 0) end(key, write.status, write.reply, write.site);
 }
 
@@ -134,7 +132,8 @@ void LateWrites::end(const Key& key, nfs3::Status status, std::string_view resul
   if (++turn_ == 0) ++turn_;  // 0 is none
   std::uint32_t& newest = this->newest(key);
   answered_[turn_ % kCalls] = {.fingerprint = key.fingerprint,
-                               .address = key.client.address,
+                               .address_high = key.client.address.high(),
+                               .address_low = key.client.address.low(),
                                .xid = key.xid.value,
                                .port = key.client.port,
                                .status = static_cast<std::uint16_t>(status),

@@ -76,12 +76,14 @@ class LateWrites {
   // Without initial values, so that no memory is touched before it is used.
   struct Answered {
     std::uint64_t fingerprint;
-    std::uint32_t address, xid;
+    std::uint64_t address_high, address_low;
+    std::uint32_t xid;
     std::uint16_t port;
     std::uint16_t status;   // nfs3::Status
     std::uint32_t seconds;  // of the loop's clock
     std::uint32_t older;    // the turn of the one before it of the same hash
     std::uint32_t site;
+    rpc::Endpoint client() const { return {IpAddress::of_words(address_high, address_low), port}; }
     bool is(const Key& key) const;
   };
   struct Reply {

@@ -59,9 +59,11 @@ TEST_F(LateWritesTest, AnotherCallIsNone) {
   ++client_.port;
   EXPECT_EQ(writes_.begin(call(1)).state, State::kNew);
   --client_.port;
-  ++client_.address;
+  const IpAddress own = std::exchange(client_.address, client_.address.v4() + 1);
   EXPECT_EQ(writes_.begin(call(1)).state, State::kNew);
-  --client_.address;
+  client_.address = IpAddress::of_words(0xfd77ull << 48, own.low());
+  EXPECT_EQ(writes_.begin(call(1)).state, State::kNew);
+  client_.address = own;
   arguments_ = as_bytes(std::string_view("others"));
   EXPECT_EQ(writes_.begin(call(1)).state, State::kNew) << "with a number that was used before";
   arguments_ = as_bytes(std::string_view("arguments"));

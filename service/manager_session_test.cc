@@ -278,7 +278,8 @@ TEST_F(ManagerSessionTest, TablesWithoutThisServerEndItsService) {
 // before.
 TEST_F(ManagerSessionTest, AServerThatItsOwnTablesHaveElsewhereIsTold) {
   serve("manager1", manager_);
-  manager_.tables.servers[self_.index].endpoint.address += 100;
+  IpAddress& address = manager_.tables.servers[self_.index].endpoint.address;
+  address = address.v4() + 100;
   {
     ManagerSession before(seams());
     load(before);

@@ -15,8 +15,8 @@ namespace slice::service {
 class MetricsPage {
  public:
   struct Hooks {
-    std::function<bool(std::uint32_t)> takes;  // addresses that may ask
-    std::function<void()> refresh;             // before the metrics are read
+    std::function<bool(IpAddress)> takes;  // addresses that may ask
+    std::function<void()> refresh;         // before the metrics are read
     // What the server waits for before it serves; empty: it serves.
     std::function<std::string()> waits_for;
   };

@@ -8,19 +8,19 @@
 
 namespace slice::service {
 
-std::set<std::uint32_t> addresses_of_this_host() {
-  std::set<std::uint32_t> addresses;
+std::set<IpAddress> addresses_of_this_host() {
+  std::set<IpAddress> addresses;
   for (const rpc::InterfaceAddress& each : rpc::interface_addresses()) addresses.insert(each.address);
   return addresses;
 }
 
-Status choose_place(ServerConfig& server, const std::set<std::uint32_t>& here) {
+Status choose_place(ServerConfig& server, const std::set<IpAddress>& here) {
   if (server.places.size() < 2 || here.contains(server.address)) return {};
   const auto place = std::find_if(server.places.begin(), server.places.end(),
-                                  [&here](std::uint32_t each) { return here.contains(each); });
+                                  [&here](IpAddress each) { return here.contains(each); });
   if (place == server.places.end()) {
     std::string places;
-    for (std::uint32_t each : server.places)
+    for (IpAddress each : server.places)
       places += (places.empty() ? "" : ", ") + rpc::to_string({each, server.port});
     return fail(Errc::kInvalid, "server '{}' may run at {}: this host has none of these addresses",
                 server.name, places);

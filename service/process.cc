@@ -351,7 +351,7 @@ int run_process(const ProcessOptions& options, int argc, char** argv) {
       return kExitBadUsage;
     }
   }
-  const std::set<std::uint32_t> here = addresses_of_this_host();
+  const std::set<IpAddress> here = addresses_of_this_host();
   for (ServerConfig& server : config->servers) {
     if (std::find(arguments.names.begin(), arguments.names.end(), server.name) == arguments.names.end())
       continue;

@@ -104,7 +104,7 @@ class Program : public NfsProgram {
   }
 
   Loop& loop_;
-  std::map<std::pair<std::uint32_t, Xid>, Buffer> answers_;
+  std::map<std::pair<IpAddress, Xid>, Buffer> answers_;
 };
 
 class RelayTest : public testing::ServiceFixture {

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 Settings settings(std::uint64_t generation, std::uint32_t network = 0x0a4d0000) {
   return {.generation = SettingsGeneration{generation},
-          .exports = {{.network = network, .mask = 0xffff0000, .read_only = true}},
+          .exports = {{.clients = Network::of_v4(network, 0xffff0000), .read_only = true}},
           .reserves = {{"store1", 5}}};
 }
 

@@ -4,7 +4,7 @@
 
 namespace slice::service {
 
-void TopCounts::add(std::uint64_t key, const wire::TraceRecord& record) {
+void TopCounts::add(const wire::TopKey& key, const wire::TraceRecord& record) {
   auto found = entries_.find(key);
   if (found == entries_.end()) {
     wire::TopEntry entry{.key = key};

@@ -18,14 +18,14 @@ class TopCounts {
  public:
   static constexpr std::size_t kMostKeys = wire::kMaxTopEntries;
 
-  void add(std::uint64_t key, const wire::TraceRecord& record);
+  void add(const wire::TopKey& key, const wire::TraceRecord& record);
   // Those with most calls first.
   std::vector<wire::TopEntry> entries() const;
   void clear();
 
  private:
-  std::map<std::uint64_t, wire::TopEntry> entries_;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> by_calls_;  // calls and key of each
+  std::map<wire::TopKey, wire::TopEntry> entries_;
+  std::set<std::pair<std::uint64_t, wire::TopKey>> by_calls_;  // calls and key of each
 };
 
 }  // namespace slice::service

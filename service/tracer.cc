@@ -65,9 +65,9 @@ void Tracer::finished(wire::TraceRecord record, MonoTime now) {
 }
 
 void Tracer::count(const wire::TraceRecord& record) {
-  clients_.add(record.client.address, record);
-  procedures_.add(record.procedure, record);
-  if (record.file != FileId{}) files_.add(record.file.value, record);
+  clients_.add({.client = record.client.address}, record);
+  procedures_.add({.number = record.procedure}, record);
+  if (record.file != FileId{}) files_.add({.number = record.file.value}, record);
 }
 
 void Tracer::keep(Watch& watch, const wire::TraceRecord& record) {

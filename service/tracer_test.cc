@@ -160,13 +160,13 @@ TEST_F(TracerTest, TopCountsWhileItIsAskedFor) {
   auto top = tracer_.top({.lease_ms = 3000}, now_ + 1s);
   EXPECT_EQ(top.counted, 1s);
   ASSERT_EQ(top.clients.size(), 2u);
-  EXPECT_EQ(top.clients[0].key, 1u);
+  EXPECT_EQ(top.clients[0].key.client, 1u);
   EXPECT_EQ(top.clients[0].calls, 3u);
   EXPECT_EQ(top.clients[0].received, 30u);
   EXPECT_EQ(top.clients[0].took, 6ms);
   EXPECT_EQ(top.clients[1].slowest, 50ms);
-  EXPECT_EQ(top.files[0].key, 9u);
-  EXPECT_EQ(top.procedures[0].key, 7u);
+  EXPECT_EQ(top.files[0].key.number, 9u);
+  EXPECT_EQ(top.procedures[0].key.number, 7u);
   tracer_.finished(nfs_record(1, 7, 2ms, FileId{9}), now_ + 10s);  // nobody asks any more
   EXPECT_FALSE(tracer_.on());
   EXPECT_TRUE(tracer_.top({.lease_ms = 3000}, now_ + 10s).clients.empty());
@@ -214,12 +214,13 @@ TEST(TopCountsTest, WhoCausesMuchIsAmongThoseKeptWhateverElseThereIs) {
   TopCounts counts;
   const wire::TraceRecord record = nfs_record(1, 7, 1ms);
   for (std::uint64_t i = 0; i < 50'000; ++i) {
-    counts.add(1'000'000 + i, record);  // each comes once
-    if (i % 50 == 0) counts.add(42, record);
+    counts.add({.number = 1'000'000 + i}, record);  // each comes once
+    if (i % 50 == 0) counts.add({.number = 42}, record);
   }
   auto entries = counts.entries();
   EXPECT_EQ(entries.size(), TopCounts::kMostKeys);
-  auto found = std::find_if(entries.begin(), entries.end(), [](const auto& each) { return each.key == 42; });
+  auto found =
+      std::find_if(entries.begin(), entries.end(), [](const auto& each) { return each.key.number == 42; });
   ASSERT_NE(found, entries.end());
   EXPECT_GE(found->calls, 1000u);                  // never too few
   EXPECT_LE(found->calls - found->others, 1000u);  // and by how much too many, it says

@@ -13,9 +13,7 @@ namespace {
 
 std::string networks_text(const std::vector<Network>& networks) {
   std::string text;
-  for (const Network& each : networks)
-    text += fmt::format("{}{}/{}", text.empty() ? "" : " ", rpc::address_text(each.address),
-                        std::popcount(each.mask));
+  for (const Network& each : networks) text += (text.empty() ? "" : " ") + network_text(each);
   return text;
 }
 
@@ -44,7 +42,7 @@ std::vector<SharedKey> shared_keys(const EnsembleConfig& config) {
   // Who shares its state elsewhere would be a second leader.
   add("[managers] etcd", fmt::format("{}", fmt::join(config.managers.etcd, " ")));
   add("[managers] etcd_prefix", config.managers.etcd_prefix);
-  add("[proxy] virtual_address", rpc::address_text(config.proxy.virtual_address));
+  add("[proxy] virtual_address", config.proxy.addresses_text());
   add("[proxy] nfs_port", config.proxy.nfs_port);
   return keys;
 }

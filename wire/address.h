@@ -15,7 +15,7 @@ inline constexpr std::uint32_t kNoServer = 0xffffffff;
 
 // A client's TCP connection to the address.
 struct AddressPeer {
-  std::uint32_t address = 0;       // the client's, host byte order
+  IpAddress address;               // the client's
   std::uint16_t port = 0, at = 0;  // the client's, and that of the virtual address
   auto operator<=>(const AddressPeer&) const = default;
 };

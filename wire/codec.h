@@ -39,9 +39,20 @@ inline std::uint64_t fnv1a(ByteView bytes) {
   return hash;
 }
 
-inline void encode_address(rpc::XdrWriter& out, std::uint32_t address, std::uint16_t port) {
-  out.u32(address);
-  out.u32(port);
+// Four bytes of an IPv4 address, as all versions have them; one of IPv6 stands behind IpAddress::kNotV4.
+inline void encode_address(rpc::XdrWriter& out, IpAddress address) {
+  out.u32(address.word());
+  if (address.is_v4()) return;
+  out.u64(address.high());
+  out.u64(address.low());
+}
+inline IpAddress decode_address(rpc::XdrReader& in) {
+  const std::uint32_t word = in.u32();
+  if (word != IpAddress::kNotV4) return word;
+  const std::uint64_t high = in.u64();
+  const IpAddress address = IpAddress::of_words(high, in.u64());
+  if (address.is_v4()) in.fail();
+  return address;
 }
 inline std::uint16_t decode_any_port(rpc::XdrReader& in) {
   const std::uint32_t port = in.u32();
@@ -49,12 +60,12 @@ inline std::uint16_t decode_any_port(rpc::XdrReader& in) {
   return static_cast<std::uint16_t>(port);
 }
 inline void encode_endpoint(rpc::XdrWriter& out, rpc::Endpoint endpoint) {
-  encode_address(out, endpoint.address, endpoint.port);
+  encode_address(out, endpoint.address);
+  out.u32(endpoint.port);
 }
 inline rpc::Endpoint decode_endpoint(rpc::XdrReader& in) {
-  rpc::Endpoint endpoint{.address = in.u32()};
-  endpoint.port = decode_any_port(in);
-  return endpoint;
+  const IpAddress address = decode_address(in);
+  return {address, decode_any_port(in)};
 }
 
 // How many of `items` a message carries, written and returned.

@@ -39,13 +39,13 @@ bool decode(ByteView bytes, StandbyResult& out) {
 
 void encode(XdrWriter& out, const FailoverArgs& args) {
   out.text(bounded(args.name));
-  out.u32(args.address);
+  encode_address(out, args.address);
 }
 
 bool decode(ByteView bytes, FailoverArgs& out) {
   XdrReader in(bytes);
   out.name = std::string(in.text(kMaxText));
-  out.address = in.u32();
+  out.address = decode_address(in);
   return in.complete();
 }
 

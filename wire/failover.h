@@ -31,11 +31,11 @@ struct StandbyResult {
   rpc::Endpoint serves;  // where the tables have it
 };
 
-// FAILOVER: the server is to be served by a run that stands by at this address, or, where that is 0, at any.
-// The answer comes when the tables say so, durably; the run that serves hears of it, and lets go.
+// FAILOVER: the server is to be served by a run that stands by at this address, or, where that is none, at
+// any. The answer comes when the tables say so, durably; the run that serves hears of it, and lets go.
 struct FailoverArgs {
   std::string name;
-  std::uint32_t address = 0;
+  IpAddress address;
 };
 struct FailoverResult {
   std::string refused;   // why nothing was changed; empty: it is so

@@ -55,15 +55,14 @@ nfs3::Attributes attributes() {
 TEST(SettingsMessages, Codec) {
   Settings settings{.generation = SettingsGeneration{7},
                     .export_path = "/volume",
-                    .exports = {{.network = 0x0a4d0000,
-                                 .mask = 0xffff0000,
+                    .exports = {{.clients = Network::of_v4(0x0a4d0000, 0xffff0000),
                                  .read_only = true,
                                  .squash = ExportConfig::Squash::kNone,
                                  .anonymous_uid = 1,
                                  .anonymous_gid = 2,
                                  .secure = false},
-                                {.network = 0, .mask = 0},
-                                {.network = 0x0a4d0101, .mask = 0xffffffff}},
+                                {.clients = Network::of_v4(0, 0)},
+                                {.clients = Network::of_v4(0x0a4d0101, 0xffffffff)}},
                     .copies = 3,
                     .placement = Placement::kFreeSpace,
                     .log_level = LogLevel::kDebug,
@@ -109,7 +108,8 @@ TEST(SettingsMessages, VersionsBeforeFailoverReadAllButThat) {
 }
 
 TEST(SettingsMessages, TransportsOfExportsStandBehindAllElse) {
-  Settings settings{.exports = {{.network = 0x0a000000, .mask = 0xff000000}, {}}};
+  Settings settings{
+      .exports = {{.clients = Network::of_v4(0x0a000000, 0xff000000)}, {.clients = Network::of_v4(0, 0)}}};
   rpc::XdrWriter before, out;
   encode(before, SettingsResult{settings});
   settings.exports[1].transports = TransportSecurities::none();
@@ -120,7 +120,8 @@ TEST(SettingsMessages, TransportsOfExportsStandBehindAllElse) {
   SettingsResult again;
   ASSERT_TRUE(decode(out.view(), again));
   EXPECT_EQ(again.settings, settings);
-  EXPECT_NE(differences(settings, Settings{.exports = {{.network = 0x0a000000, .mask = 0xff000000}, {}}}),
+  EXPECT_NE(differences(settings, Settings{.exports = {{.clients = Network::of_v4(0x0a000000, 0xff000000)},
+                                                       {.clients = Network::of_v4(0, 0)}}}),
             std::vector<std::string>{});
   for (const auto& [at, value] : {std::pair<std::size_t, std::uint32_t>{4, 0}, {4, 8}, {12, 3}, {16, 3}}) {
     Buffer wrong(out.view());
@@ -129,9 +130,32 @@ TEST(SettingsMessages, TransportsOfExportsStandBehindAllElse) {
   }
 }
 
+// What is beside IPv4's is told behind all else: servers of versions before would take it for nobody.
+TEST(SettingsMessages, ExportsOfIpv6AndOfEverybody) {
+  const Network of_v4 = parse_network("0.0.0.0/0").value();
+  Settings settings{.exports = {{.clients = of_v4}}};
+  rpc::XdrWriter before, out;
+  encode(before, SettingsResult{settings});
+  settings.exports = {{.clients = parse_network("fd77::/64").value(), .read_only = true},
+                      {.clients = of_v4},
+                      {.clients = parse_network("::/0").value()},
+                      {}};
+  encode(out, SettingsResult{settings});
+  SettingsResult again;
+  ASSERT_TRUE(decode(out.view(), again));
+  EXPECT_EQ(again.settings, settings) << "in their order";
+  ASSERT_TRUE(decode(before.view(), again));
+  EXPECT_EQ(again.settings.exports.at(0).clients, of_v4) << "and not everybody";
+  for (const std::size_t at : {4u, 8u, 12u, 28u}) {
+    Buffer wrong(out.view());
+    store_be(wrong.data() + wrong.size() - at, std::uint32_t{7});
+    EXPECT_FALSE(decode(wrong.view(), again)) << at;
+  }
+}
+
 TEST(SettingsMessages, WhatNoFileMaySayDoesNotDecode) {
   auto decodes = [](auto change) {
-    SettingsResult result{Settings{.exports = {{.network = 0x0a000000, .mask = 0xff000000}}}};
+    SettingsResult result{Settings{.exports = {{.clients = Network::of_v4(0x0a000000, 0xff000000)}}}};
     change(result.settings);
     rpc::XdrWriter out;
     encode(out, result);
@@ -139,8 +163,14 @@ TEST(SettingsMessages, WhatNoFileMaySayDoesNotDecode) {
     return decode(out.view(), again);
   };
   EXPECT_TRUE(decodes([](Settings&) {}));
-  EXPECT_FALSE(decodes([](Settings& s) { s.exports[0].mask = 0xff00ff00; })) << "no prefix";
-  EXPECT_FALSE(decodes([](Settings& s) { s.exports[0].network = 0x0a000001; })) << "bits behind the mask";
+  EXPECT_FALSE(decodes([](Settings& s) { s.exports[0].clients.address = 0x0a000001; }))
+      << "bits behind the mask";
+  EXPECT_FALSE(decodes([](Settings& s) {
+    s.exports[0].clients = {.address = IpAddress::of_words(0xfd77ull << 48, 1), .bits = 64, .v6 = true};
+  })) << "bits behind the prefix";
+  EXPECT_FALSE(decodes([](Settings& s) {
+    s.exports[0].clients = {.address = IpAddress(0x0a000001), .bits = 128, .v6 = true};
+  })) << "IPv4 in IPv6's clothes";
   EXPECT_FALSE(decodes([](Settings& s) { s.exports[0].squash = static_cast<ExportConfig::Squash>(3); }));
   EXPECT_FALSE(decodes([](Settings& s) { s.copies = 0; }));
   EXPECT_FALSE(decodes([](Settings& s) { s.copies = kMaxCopies + 1; }));
@@ -293,7 +323,7 @@ TEST(MovesMessages, Codec) {
   check_message(TakeSitesArgs{move});
   check_message(WithdrawSitesArgs{move, 12});
   check_message(MovesResult{NfsStatus::kStale, 13, "a later one"});
-  check_message(LateWritesArgs{MoveId{77}, 12, {{1, 2, 3, 4, 5, NfsStatus::kOk, "reply"}}});
+  check_message(LateWritesArgs{MoveId{77}, 12, {{{1, 2}, 3, 4, 5, NfsStatus::kOk, "reply"}}});
   check_message(StartMovesArgs{Role::kStorage, 4, {1, 2}});
   check_message(StartMovesResult{"no", true, {MoveId{1}, MoveId{2}}});
   check_message(MovesListResult{{true, 9}, {{move, told, true, 5, 6, 7}}});

@@ -10,7 +10,7 @@ constexpr std::size_t kMaxGrant = 4096;  // bytes of GRANTED's arguments
 void encode_lockers(rpc::XdrWriter& out, const std::vector<LockerName>& all) {
   const std::size_t count = encode_count(out, all, kMaxLockers);
   for (std::size_t i = 0; i < count; ++i) {
-    out.u32(all[i].address);
+    encode_address(out, all[i].address);
     out.text(all[i].host);
     out.u32(static_cast<std::uint32_t>(all[i].process));
     out.text(all[i].handle);
@@ -20,7 +20,7 @@ bool decode_lockers(ByteView bytes, std::vector<LockerName>& out) {
   rpc::XdrReader in(bytes);
   decode_list(in, kMaxLockers, out, [](rpc::XdrReader& from) {
     LockerName one;
-    one.address = from.u32();
+    one.address = decode_address(from);
     one.host = from.text(nlm4::kMaxString);
     one.process = static_cast<std::int32_t>(from.u32());
     one.handle = from.text(nlm4::kMaxObject);
@@ -32,7 +32,7 @@ bool decode_lockers(ByteView bytes, std::vector<LockerName>& out) {
 }  // namespace
 
 void encode(rpc::XdrWriter& out, const FreeLocksArgs& args) {
-  out.u32(args.address);
+  encode_address(out, args.address);
   out.text(args.host);
   out.boolean(args.keep.has_value());
   if (args.keep) out.u32(static_cast<std::uint32_t>(*args.keep));
@@ -40,7 +40,7 @@ void encode(rpc::XdrWriter& out, const FreeLocksArgs& args) {
 }
 bool decode(ByteView bytes, FreeLocksArgs& out) {
   rpc::XdrReader in(bytes);
-  out.address = in.u32();
+  out.address = decode_address(in);
   out.host = in.text(nlm4::kMaxString);
   out.keep.reset();
   if (in.boolean()) out.keep = static_cast<std::int32_t>(in.u32());
@@ -59,13 +59,13 @@ bool decode(ByteView bytes, FreeLocksResult& out) {
 
 void encode(rpc::XdrWriter& out, const GrantArgs& args) {
   out.u64(args.run);
-  out.u32(args.address);
+  encode_address(out, args.address);
   out.opaque(args.call.view());
 }
 bool decode(ByteView bytes, GrantArgs& out) {
   rpc::XdrReader in(bytes);
   out.run = in.u64();
-  out.address = in.u32();
+  out.address = decode_address(in);
   out.call = Buffer(in.opaque(kMaxGrant));
   return in.complete();
 }

@@ -18,7 +18,7 @@ enum class LocksProcedure : std::uint32_t { kFree = 1, kGrant = 2, kWaits = 3 };
 // FREE: a client has none of the locks any more that it has on files of these directory sites, but for those
 // that its run with NSM's number `keep` took.
 struct FreeLocksArgs {
-  std::uint32_t address = 0;
+  IpAddress address;
   std::string host;  // as it calls itself
   std::optional<std::int32_t> keep;
   std::vector<std::uint32_t> sites;
@@ -32,7 +32,7 @@ struct FreeLocksResult {
 // run.
 struct GrantArgs {
   std::uint64_t run = 0;
-  std::uint32_t address = 0;
+  IpAddress address;
   Buffer call;  // NLM's TestArgs, as GRANTED takes them
 };
 enum class Granting : std::uint32_t {
@@ -52,7 +52,7 @@ struct GrantResult {
 // themselves.
 inline constexpr std::size_t kMaxLockers = 1024;
 struct LockerName {
-  std::uint32_t address = 0;
+  IpAddress address;
   std::string host;
   std::int32_t process = 0;
   std::string handle;

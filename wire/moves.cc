@@ -203,8 +203,7 @@ void encode(XdrWriter& out, const LateWritesArgs& args) {
   const std::size_t count = encode_count(out, args.writes, kMaxLateWrites);
   for (std::size_t i = 0; i < count; ++i) {
     const LateWrite& write = args.writes[i];
-    out.u32(write.address);
-    out.u32(write.port);
+    encode_endpoint(out, write.client);
     out.u32(write.xid);
     out.u64(write.fingerprint);
     out.u32(write.site);
@@ -220,9 +219,7 @@ bool decode(ByteView bytes, LateWritesArgs& out) {
   std::uint32_t count = decode_count(in, kMaxLateWrites);
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
     LateWrite write;
-    write.address = in.u32();
-    write.port = in.u32();
-    if (write.port > 0xffff) in.fail();
+    write.client = decode_endpoint(in);
     write.xid = in.u32();
     write.fingerprint = in.u64();
     write.site = in.u32();

@@ -121,7 +121,7 @@ struct MovesResult {
 
 // LATE_WRITES: WRITEs of these sites that the old owner has answered lately (service/late_writes.h).
 struct LateWrite {
-  std::uint32_t address = 0, port = 0;
+  rpc::Endpoint client;
   std::uint32_t xid = 0;
   std::uint64_t fingerprint = 0;
   std::uint32_t site = 0;

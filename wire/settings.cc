@@ -12,12 +12,27 @@ namespace {
 
 // What may stand behind all that the first versions read, in this order. They read no longer message: they
 // are told of it only where it is not as they would have it.
-constexpr std::uint32_t kHasFailover = 1, kHasTransports = 2, kHasQuotas = 3;
+constexpr std::uint32_t kHasFailover = 1, kHasTransports = 2, kHasQuotas = 3, kHasNetworks = 4;
 constexpr std::size_t kMaxPath = 255, kMaxName = 63;
 
+// The first versions have an address and a mask of IPv4 alone: what is not that is nobody for them.
+struct V4Range {
+  std::uint32_t address = 0xffffffff, mask = 0xffffffff;
+  bool operator==(const V4Range&) const = default;
+};
+bool is_range(const Network& network) {
+  return network.is_v4();
+}
+V4Range range_of(const Network& network) {
+  if (!is_range(network)) return {};
+  const unsigned bits = network.prefix();
+  return {static_cast<std::uint32_t>(network.address.low()), bits == 0 ? 0 : ~0u << (32 - bits)};
+}
+
 void encode_export(rpc::XdrWriter& out, const ExportConfig& entry) {
-  out.u32(entry.network);
-  out.u32(entry.mask);
+  const V4Range range = range_of(entry.clients);
+  out.u32(range.address);
+  out.u32(range.mask);
   out.boolean(entry.read_only);
   out.u32(static_cast<std::uint32_t>(entry.squash));
   out.u32(entry.anonymous_uid);
@@ -27,16 +42,14 @@ void encode_export(rpc::XdrWriter& out, const ExportConfig& entry) {
 
 ExportConfig decode_export(rpc::XdrReader& in) {
   ExportConfig entry;
-  entry.network = in.u32();
-  entry.mask = in.u32();
+  const V4Range range{in.u32(), in.u32()};
+  entry.clients = Network::of_v4(range.address, range.mask);
   entry.read_only = in.boolean();
   entry.squash = decode_enum(in, ExportConfig::Squash::kNone);
   entry.anonymous_uid = in.u32();
   entry.anonymous_gid = in.u32();
   entry.secure = in.boolean();
-  const std::uint32_t host_bits = ~entry.mask;
-  const bool is_prefix = (host_bits & (host_bits + 1)) == 0;
-  if (!is_prefix || (entry.network & host_bits) != 0) in.fail();
+  if (range_of(entry.clients) != range) in.fail();
   return entry;
 }
 
@@ -61,6 +74,35 @@ bool has_transports(const Settings& settings) {
                      [](const ExportConfig& entry) { return !entry.transports.all(); });
 }
 
+bool has_networks(const Settings& settings) {
+  return std::any_of(settings.exports.begin(), settings.exports.end(),
+                     [](const ExportConfig& entry) { return !is_range(entry.clients); });
+}
+
+// Of each export what it is beside IPv4's, and which network that is.
+enum class Beside : std::uint32_t { kNothing = 0, kEverybody = 1, kV6 = 2 };
+
+void encode_network(rpc::XdrWriter& out, const Network& network) {
+  const Beside kind = is_range(network) ? Beside::kNothing : network.v6 ? Beside::kV6 : Beside::kEverybody;
+  out.u32(static_cast<std::uint32_t>(kind));
+  if (kind != Beside::kV6) return;
+  out.u32(network.bits);
+  out.u64(network.address.high());
+  out.u64(network.address.low());
+}
+
+void decode_network(rpc::XdrReader& in, Network& network) {
+  const Beside kind = decode_enum(in, Beside::kV6);
+  if (kind == Beside::kNothing) return;
+  if (range_of(network) != V4Range{}) in.fail();
+  network = {};
+  if (kind == Beside::kEverybody) return;
+  const std::uint32_t bits = in.u32();
+  const std::uint64_t high = in.u64(), low = in.u64();
+  network = {.address = IpAddress::of_words(high, low), .bits = static_cast<std::uint8_t>(bits), .v6 = true};
+  if (bits > 128 || !network.valid()) in.fail();
+}
+
 void decode_later_ones(rpc::XdrReader& in, Settings& out) {
   for (std::uint32_t last = 0; in.ok() && in.left() > 0;) {
     const std::uint32_t which = in.u32();
@@ -78,6 +120,9 @@ void decode_later_ones(rpc::XdrReader& in, Settings& out) {
     } else if (which == kHasQuotas) {
       out.quotas = decode_quotas(in);
       if (out.quotas.empty()) in.fail();
+    } else if (which == kHasNetworks) {
+      for (ExportConfig& entry : out.exports) decode_network(in, entry.clients);
+      if (!has_networks(out)) in.fail();
     } else {
       in.fail();
     }
@@ -125,6 +170,10 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
   if (!settings.quotas.empty()) {
     out.u32(kHasQuotas);
     encode_quotas(out, settings.quotas);
+  }
+  if (has_networks(settings)) {
+    out.u32(kHasNetworks);
+    for (std::size_t i = 0; i < exports; ++i) encode_network(out, settings.exports[i].clients);
   }
 }
 bool decode(ByteView bytes, SettingsResult& result) {

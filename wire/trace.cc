@@ -29,7 +29,7 @@ Duration decode_span(rpc::XdrReader& in) {
 void encode_filter(rpc::XdrWriter& out, const TraceFilter& filter) {
   out.u32((filter.client ? kFilterClient : 0U) | (filter.operation ? kFilterOperation : 0U) |
           (filter.file ? kFilterFile : 0U));
-  out.u32(filter.client.value_or(0));
+  encode_address(out, filter.client.value_or(IpAddress()));
   const TraceOperation operation = filter.operation.value_or(TraceOperation{});
   out.u32(operation.program);
   out.u32(operation.procedure);
@@ -41,7 +41,7 @@ TraceFilter decode_filter(rpc::XdrReader& in) {
   TraceFilter filter;
   const std::uint32_t fields = in.u32();
   if (fields > kFilterAll) in.fail();
-  const std::uint32_t client = in.u32();
+  const IpAddress client = decode_address(in);
   const TraceOperation operation{.program = in.u32(), .procedure = in.u32()};
   const FileId file{in.u64()};
   if ((fields & kFilterClient) != 0) filter.client = client;
@@ -56,7 +56,7 @@ void encode_step(rpc::XdrWriter& out, const TraceStep& step) {
   encode_span(out, step.began);
   encode_span(out, step.took);
   out.text(bounded(step.what));
-  encode_address(out, step.address, step.port);
+  encode_endpoint(out, {step.address, step.port});
   for (std::uint32_t each : {step.program, step.procedure, step.xid, step.sends}) out.u32(each);
 }
 
@@ -66,8 +66,9 @@ TraceStep decode_step(rpc::XdrReader& in) {
   step.began = decode_span(in);
   step.took = decode_span(in);
   step.what = std::string(in.text(kMaxText));
-  step.address = in.u32();
-  step.port = decode_any_port(in);
+  const rpc::Endpoint whom = decode_endpoint(in);
+  step.address = whom.address;
+  step.port = whom.port;
   step.program = in.u32();
   step.procedure = in.u32();
   step.xid = in.u32();
@@ -124,20 +125,37 @@ TraceRecord decode_record(rpc::XdrReader& in) {
   return record;
 }
 
+// Of clients the four bytes of IPv4, as all versions have them, are a number.
+void encode_key(rpc::XdrWriter& out, const TopKey& key) {
+  out.u64(key.client.none() ? key.number : key.client.word());
+  if (key.client.is_v4()) return;
+  out.u64(key.client.high());
+  out.u64(key.client.low());
+}
+
+TopKey decode_number(rpc::XdrReader& in) {
+  return {.number = in.u64()};
+}
+TopKey decode_client(rpc::XdrReader& in) {
+  if (in.u32() != 0) in.fail();
+  return {.client = decode_address(in)};
+}
+
 void encode_entries(rpc::XdrWriter& out, const std::vector<TopEntry>& entries) {
   const std::size_t count = encode_count(out, entries, kMaxTopEntries);
   for (std::size_t i = 0; i < count; ++i) {
     const TopEntry& entry = entries[i];
-    for (std::uint64_t each : {entry.key, entry.calls, entry.received, entry.sent, entry.others})
-      out.u64(each);
+    encode_key(out, entry.key);
+    for (std::uint64_t each : {entry.calls, entry.received, entry.sent, entry.others}) out.u64(each);
     encode_span(out, entry.took);
     encode_span(out, entry.slowest);
   }
 }
 
+template <TopKey (*decode_key)(rpc::XdrReader&)>
 TopEntry decode_top_entry(rpc::XdrReader& in) {
   TopEntry entry;
-  entry.key = in.u64();
+  entry.key = decode_key(in);
   entry.calls = in.u64();
   entry.received = in.u64();
   entry.sent = in.u64();
@@ -241,9 +259,9 @@ void encode(rpc::XdrWriter& out, const TopResult& result) {
 bool decode(ByteView bytes, TopResult& out) {
   rpc::XdrReader in(bytes);
   out.counted = decode_span(in);
-  for (auto* entries : {&out.clients, &out.files, &out.procedures}) {
-    decode_list(in, kMaxTopEntries, *entries, decode_top_entry);
-  }
+  decode_list(in, kMaxTopEntries, out.clients, decode_top_entry<decode_client>);
+  for (auto* entries : {&out.files, &out.procedures})
+    decode_list(in, kMaxTopEntries, *entries, decode_top_entry<decode_number>);
   return in.complete();
 }
 

@@ -28,7 +28,7 @@ struct TraceOperation {
 
 // Which operations are wanted; what is not named does not matter.
 struct TraceFilter {
-  std::optional<std::uint32_t> client;  // address
+  std::optional<IpAddress> client;
   std::optional<TraceOperation> operation;
   std::optional<FileId> file;  // that its first handle names
   Duration slower{};           // took that long at least
@@ -82,8 +82,14 @@ struct TraceResult {
 struct TopArgs {
   std::uint32_t lease_ms = 0;  // at most kMaxTraceLease
 };
+// Of whom: a client, or, where that is none, what the number is of: a file, or a procedure of NFS.
+struct TopKey {
+  std::uint64_t number = 0;
+  IpAddress client = {};
+  auto operator<=>(const TopKey&) const = default;
+};
 struct TopEntry {
-  std::uint64_t key = 0;  // an address; a fileID; a procedure of NFS
+  TopKey key;
   std::uint64_t calls = 0;
   std::uint64_t received = 0, sent = 0;  // bytes of arguments and results
   Duration took{};                       // all of them

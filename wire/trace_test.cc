@@ -99,18 +99,21 @@ TEST(TraceCodecTest, ARecordComesAsItWent) {
 }
 
 TEST(TraceCodecTest, DecodersTrustNoLength) {
-  expect_sound_decoder(TraceArgs{
-      .watch = 1,
-      .after = 2,
-      .lease_ms = 3000,
-      .filter = {
-          .client = 5, .operation = TraceOperation{nfs3::kProgram, 7}, .file = FileId{9}, .slower = 1ms}});
+  expect_sound_decoder(TraceArgs{.watch = 1,
+                                 .after = 2,
+                                 .lease_ms = 3000,
+                                 .filter = {.client = IpAddress(5),
+                                            .operation = TraceOperation{nfs3::kProgram, 7},
+                                            .file = FileId{9},
+                                            .slower = 1ms}});
   expect_sound_decoder(
       TraceResult{.refused = {}, .data = "d", .records = {sample_record(), sample_record()}});
   expect_sound_decoder(TopArgs{.lease_ms = 1});
   TopResult top{.counted = 1s, .clients = {}, .files = {}, .procedures = {}};
+  top.clients.push_back({.key = {.client = 0x0a4d0101}, .calls = 2});
+  top.clients.push_back({.key = {.client = IpAddress::of_words(0xfd77ull << 48, 1)}, .calls = 2});
   top.files.push_back(
-      {.key = 1, .calls = 2, .received = 3, .sent = 4, .took = 5ms, .slowest = 6ms, .others = 0});
+      {.key = {.number = 1}, .calls = 2, .received = 3, .sent = 4, .took = 5ms, .slowest = 6ms, .others = 0});
   expect_sound_decoder(top);
 }
 

@@ -26,6 +26,7 @@
 #include "wire/portmap2.h"
 #include "wire/quota.h"
 #include "wire/routes.h"
+#include "wire/rpcbind4.h"
 #include "wire/rquota.h"
 #include "wire/scan.h"
 #include "wire/settings.h"
@@ -188,6 +189,8 @@ const std::vector<Try>& tries() {
                                        message<portmap2::Mapping>,
                                        message<std::vector<portmap2::Mapping>>,
                                        message<portmap2::CallitArgs>,
+                                       message<rpcbind4::Registration>,
+                                       message<std::vector<rpcbind4::Registration>>,
                                        message<wire::SettingsResult>,
                                        message<wire::ReloadResult>,
                                        message<wire::QuotaReportArgs>,

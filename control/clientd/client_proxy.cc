@@ -20,18 +20,6 @@ constexpr Duration kAgain = 500ms;          // between questions
 constexpr Duration kPatience = 2s;          // of one question
 constexpr std::size_t kMemory = 256 << 20;  // bytes of all workers' buffers
 
-// Whom the kernel takes for the sender of what goes there: one address for all connections, so that servers
-// and the ensemble's proxies see one client.
-std::uint32_t address_towards(rpc::Endpoint to) {
-  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return 0;
-  const sockaddr_in there = rpc::socket_address(to);
-  const bool routed = ::connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0;
-  const std::uint32_t address = routed ? rpc::local_endpoint(fd).address : 0;
-  ::close(fd);
-  return address;
-}
-
 }  // namespace
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
@@ -44,7 +32,7 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
 Result<Server> parse_server(std::string_view text) {
   Server server;
   const std::size_t first = text.find(':');
-  auto address = rpc::parse_address(text.substr(0, first));
+  auto address = parse_address(text.substr(0, first));
   if (!address) return fail(std::move(address).error());
   server.address = *address;
   if (first == std::string_view::npos) return server;
@@ -61,7 +49,7 @@ Result<Server> parse_server(std::string_view text) {
 
 std::string to_string(const Server& server) {
   const Server usual;
-  std::string text = rpc::address_text(server.address);
+  std::string text = address_text(server.address);
   if (server.port == usual.port && server.mount_port == usual.mount_port) return text;
   text += fmt::format(":{}", server.port);
   if (server.mount_port != usual.mount_port) text += fmt::format(":{}", server.mount_port);
@@ -170,7 +158,8 @@ Task<Status> ClientProxy::start(Duration patience) {
 }
 
 Status ClientProxy::serve() {
-  const std::uint32_t own_address = address_towards(tables_.virtual_address);
+  // One address for all connections, so that servers and the ensemble's proxies see one client.
+  const IpAddress own_address = rpc::own_address_towards(tables_.virtual_address);
   for (std::size_t i = 0; i < options_.threads; ++i) {
     auto one = std::make_unique<Thread>();
     proxy::Worker::Options options;

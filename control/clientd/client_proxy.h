@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kLoopback = 0x7f000001;  // where it serves
 
 // The ensemble, as a client knows it.
 struct Server {
-  std::uint32_t address = 0;
+  IpAddress address;
   std::uint16_t port = 2049, mount_port = 20048;
   bool operator==(const Server&) const = default;
 };

@@ -38,21 +38,20 @@ int run(const std::vector<std::string>& command) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 127;
 }
 
-Result<std::uint32_t> resolve(const std::string& host) {
-  const addrinfo wanted{.ai_flags = 0, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+Result<IpAddress> resolve(const std::string& host) {
+  const addrinfo wanted{.ai_flags = 0, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found); error != 0)
     return fail(Errc::kInvalid, "{}: {}", host, ::gai_strerror(error));
-  const auto* address = reinterpret_cast<const sockaddr_in*>(found->ai_addr);
-  const std::uint32_t result = rpc::endpoint_of(*address).address;
+  const IpAddress result = rpc::endpoint_of(found->ai_addr, found->ai_addrlen).address;
   ::freeaddrinfo(found);
   return result;
 }
 
 bool listens(std::uint16_t port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in at = rpc::socket_address({kLoopback, port});
-  const bool connected = ::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+  const rpc::SocketAddress at({kLoopback, port});
+  const int fd = rpc::socket_for(kLoopback, SOCK_STREAM);
+  const bool connected = ::connect(fd, at.get(), at.length()) == 0;
   ::close(fd);
   return connected;
 }

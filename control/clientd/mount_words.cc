@@ -102,7 +102,7 @@ Result<MountWords> parse_mount(std::span<const std::string> words) {
 std::vector<std::string> mount_command(const MountWords& words, std::uint16_t port) {
   std::string options = fmt::format(
       "vers=3,proto=tcp,nolock,addr=127.0.0.1,port={},mountvers=3,mountproto=tcp,mountaddr={},mountport={}",
-      port, rpc::address_text(words.server.address), words.server.mount_port);
+      port, address_text(words.server.address), words.server.mount_port);
   for (const std::string& option : words.options) options += "," + option;
   std::vector<std::string> command{"mount", "-i", "-t", "nfs"};
   command.insert(command.end(), words.flags.begin(), words.flags.end());

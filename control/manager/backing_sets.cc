@@ -18,7 +18,7 @@ bool in_use(const ServerEntry& entry) {
 
 // What fails together, as far as it is said.
 std::string host_of(const ServerEntry& entry) {
-  return entry.host.empty() ? fmt::format("at {:08x}", entry.endpoint.address) : entry.host;
+  return entry.host.empty() ? "at " + address_text(entry.endpoint.address) : entry.host;
 }
 
 auto place_of(auto& sets, std::uint32_t server) {

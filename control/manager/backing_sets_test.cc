@@ -73,7 +73,7 @@ class BackingSetsTest : public testing::ManagerFixture {
         .value();
   }
   // One more of a role, and it is heard of.
-  std::uint32_t add(const std::string& name, wire::Role role, std::uint32_t address, std::string host = "") {
+  std::uint32_t add(const std::string& name, wire::Role role, IpAddress address, std::string host = "") {
     auto added = ask<wire::ChangeServerResult>(
         Procedure::kChangeServer,
         wire::ChangeServerArgs{

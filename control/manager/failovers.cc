@@ -117,7 +117,7 @@ Status Failovers::note_standby(const wire::StandbyArgs& args) {
   return {};
 }
 
-std::size_t Failovers::members_at(std::uint32_t address) const {
+std::size_t Failovers::members_at(IpAddress address) const {
   const auto& servers = hooks_.state.tables.servers;
   return static_cast<std::size_t>(
       std::count_if(servers.begin(), servers.end(), [address](const wire::ServerEntry& each) {
@@ -125,7 +125,7 @@ std::size_t Failovers::members_at(std::uint32_t address) const {
       }));
 }
 
-std::optional<rpc::Endpoint> Failovers::choose(std::uint32_t server, std::uint32_t address) const {
+std::optional<rpc::Endpoint> Failovers::choose(std::uint32_t server, IpAddress address) const {
   const auto found = watched_.find(server);
   std::optional<std::tuple<std::size_t, rpc::Endpoint>> best;
   if (found == watched_.end()) return std::nullopt;
@@ -255,7 +255,7 @@ std::string Failovers::objection(const wire::FailoverArgs& args) const {
     return fmt::format("{} is served at {} already", known->name, rpc::to_string(known->endpoint));
   if (choose(known->server, args.address)) return "";
   if (args.address == 0) return fmt::format("no run of {} stands by", known->name);
-  return fmt::format("no run of {} stands by at {}", known->name, rpc::address_text(args.address));
+  return fmt::format("no run of {} stands by at {}", known->name, address_text(args.address));
 }
 
 Task<wire::FailoverResult> Failovers::failover(wire::FailoverArgs args) {

@@ -86,8 +86,8 @@ class Failovers {
   Status note_standby(const wire::StandbyArgs& args);
   void note_taker(Watched& watched, const wire::StandbyArgs& args);
   // Where a server is to go on: at this address, where one is given. None: nobody stands by there.
-  std::optional<rpc::Endpoint> choose(std::uint32_t server, std::uint32_t address) const;
-  std::size_t members_at(std::uint32_t address) const;
+  std::optional<rpc::Endpoint> choose(std::uint32_t server, IpAddress address) const;
+  std::size_t members_at(IpAddress address) const;
   // For how long nothing was heard of it, as far as this could hear.
   Duration silence(const Watched& watched) const;
   // How long that may be; none: for ever.

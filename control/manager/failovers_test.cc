@@ -25,7 +25,7 @@ class FailoversTest : public testing::ManagerFixture {
                                        std::uint32_t server = kDir) {
     return ask<wire::StandbyResult>(Procedure::kStandby, wire::StandbyArgs{server, at, instance});
   }
-  wire::FailoverResult failover(const std::string& name, std::uint32_t address = 0) {
+  wire::FailoverResult failover(const std::string& name, IpAddress address = 0) {
     return ask<wire::FailoverResult>(Procedure::kFailover, wire::FailoverArgs{name, address}).value();
   }
   std::vector<wire::Standby> standbys() {
@@ -53,7 +53,7 @@ class FailoversTest : public testing::ManagerFixture {
   void pass(Duration time, std::uint64_t pid = 0, std::vector<rpc::Endpoint> waiting = {kB}) {
     for (Duration passed{}; passed < time; passed += 100ms) {
       if (pid != 0 && passed % 1s == Duration(0)) beat_as(kDir, pid);
-      for (rpc::Endpoint each : waiting) ASSERT_TRUE(stand_by(each, each.address));
+      for (rpc::Endpoint each : waiting) ASSERT_TRUE(stand_by(each, each.address.v4()));
       loop_.advance(100ms);
     }
   }
@@ -154,10 +154,10 @@ TEST_F(FailoversTest, WhatByHandIsRefused) {
   EXPECT_THAT(failover("dir1", kC.address).refused, HasSubstr("no run of dir1 stands by at 10.77.34.2"));
   EXPECT_THAT(failover("dir1", a_.address).refused, HasSubstr(rpc::to_string(a_) + " already"));
   loop_.advance(1100ms);
-  EXPECT_THAT(failover("dir1", kB.address).refused, HasSubstr("no run of dir1 stands by at"));
+  EXPECT_THAT(failover("dir1", kB.address.v4()).refused, HasSubstr("no run of dir1 stands by at"));
   EXPECT_EQ(tables_told()->generation, Generation{1});
   EXPECT_TRUE(stand_by(kB, 2));
-  EXPECT_EQ(failover("dir1", kB.address).refused, "");
+  EXPECT_EQ(failover("dir1", kB.address.v4()).refused, "");
   EXPECT_EQ(moved("asked"), 1u);
 }
 
@@ -198,8 +198,8 @@ TEST_F(FailoversTest, OneThatIsSilentIsServedElsewhereInTime) {
   pass(500ms);
   EXPECT_EQ(dir1(), kB) << "within 2.5 s of the last that was heard";
   EXPECT_EQ(moved("silent"), 1u);
-  EXPECT_TRUE(stand_by(kB, kB.address)->take);
-  EXPECT_EQ(claim_set(kDir, kB.address).refused, "");
+  EXPECT_TRUE(stand_by(kB, kB.address.v4())->take);
+  EXPECT_EQ(claim_set(kDir, kB.address.v4()).refused, "");
 }
 
 TEST_F(FailoversTest, NobodyElseNoSettingOrNoSetAndItStaysWhereItIs) {
@@ -254,7 +254,7 @@ TEST_F(FailoversTest, AManagerHearsFirst) {
 TEST_F(FailoversTest, ATakeOverHasItsTimeAndTheOneBeforeIsHeardOfForNothing) {
   have_set();
   pass(3s, 500);
-  EXPECT_EQ(failover("dir1", kB.address).refused, "");
+  EXPECT_EQ(failover("dir1", kB.address.v4()).refused, "");
   EXPECT_TRUE(stand_by(kB, 2)->take);
   beat_as(kDir, 500);  // late
   pass(14s, 0, {a_, kC});
@@ -286,7 +286,7 @@ TEST_F(FailoversTest, NotTwiceAtOnce) {
 TEST_F(FailoversTest, TheHostWithTheFewestMembersAndThenTheLowestAddress) {
   have_set();
   const rpc::Endpoint with_two{endpoint("small1").address, 3000};
-  ASSERT_LT(with_two.address, kB.address);
+  ASSERT_LT(with_two.address, kB.address.v4());
   for (rpc::Endpoint each : {with_two, kC, kB}) EXPECT_FALSE(stand_by(each, 9)->take);
   EXPECT_EQ(failover("dir1").serves, kB);
   EXPECT_FALSE(stand_by(with_two, 9)->take);

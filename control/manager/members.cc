@@ -131,7 +131,7 @@ Status check_endpoint(const EnsembleConfig& config, const wire::Tables& tables, 
     if (other && entry.endpoint == wanted.endpoint)
       return fail(Errc::kInvalid, "{} is at {}", entry.name, rpc::to_string(entry.endpoint));
   }
-  if (wanted.endpoint.address == config.proxy.virtual_address || wanted.endpoint.port == 0)
+  if (config.proxy.is_virtual(wanted.endpoint.address) || wanted.endpoint.port == 0)
     return fail(Errc::kInvalid, "{} is no address of a server", rpc::to_string(wanted.endpoint));
   if (!config.network.takes(wanted.endpoint.address))
     return fail(Errc::kInvalid, "{} is in no network of [network] internal", rpc::to_string(wanted.endpoint));

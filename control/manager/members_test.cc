@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 class MembershipTest : public testing::ManagerFixture {
  protected:
   Result<wire::ChangeServerResult> change(bool add, const std::string& name, wire::Role role,
-                                          std::uint32_t address, std::uint16_t port = 2049) {
+                                          IpAddress address, std::uint16_t port = 2049) {
     return ask<wire::ChangeServerResult>(
         wire::ManagerProcedure::kChangeServer,
         wire::ChangeServerArgs{add ? wire::ServerChange::kAdd : wire::ServerChange::kSet,

@@ -117,8 +117,9 @@ void ClientShare::be_careful(MonoTime now) {
   if (silent) spawn(seams_.save());
 }
 
-bool ClientShare::is_mine(std::uint32_t client) const {
-  if (client == seams_.address || all_mine_) return true;  // the first: a client on this host
+bool ClientShare::is_mine(IpAddress client) const {
+  const bool here = std::ranges::find(seams_.addresses, client) != seams_.addresses.end();
+  if (here || all_mine_) return true;  // the first: a client on this host
   if (wanted_slots_.of(client) == seams_.self || slots_.of(client) == seams_.self) return true;
   return seams_.holds() && (current_.empty() || !sends_on_);
 }

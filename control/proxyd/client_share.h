@@ -38,10 +38,10 @@ class ClientShare {
     Metrics& metrics;
     AddressHost& host;
     const Tables& tables;
-    std::uint32_t self = 0;     // the proxy's number
-    std::uint64_t run = 0;      // no other process of it has the same
-    Duration patience{};        // until the manager has said its own
-    std::uint32_t address = 0;  // the virtual one, host byte order
+    std::uint32_t self = 0;            // the proxy's number
+    std::uint64_t run = 0;             // no other process of it has the same
+    Duration patience{};               // until the manager has said its own
+    std::vector<IpAddress> addresses;  // the virtual ones
     std::uint16_t nfs_port = 0;
     std::function<std::string(std::uint32_t server)> name_of;
     std::function<Task<Result<wire::ShareClientsResult>>(const wire::ShareClientsArgs& args,
@@ -83,7 +83,7 @@ class ClientShare {
   void end_foreign();
   // All of NFS over TCP.
   void end_all();
-  bool is_mine(std::uint32_t client) const;
+  bool is_mine(IpAddress client) const;
   std::uint32_t owner(std::uint32_t slot) const;
   static Task<void> ask_and_follow(ClientShare& self);
   void follow(const wire::ShareClientsResult& told);

@@ -86,7 +86,7 @@ class ClientShareTest : public ::testing::Test {
                            .self = kSelf,
                            .run = 1,
                            .patience = 2s,
-                           .address = kVirtual,
+                           .addresses = {kVirtual},
                            .nfs_port = kNfs,
                            .name_of = [](std::uint32_t server) { return "s" + std::to_string(server); },
                            .ask = [this](const wire::ShareClientsArgs& args,
@@ -148,7 +148,7 @@ class ClientShareTest : public ::testing::Test {
   bool serves() const { return loop_.now_exactly() <= serves_until_; }
   // Where packets of a client go: the last byte of the hardware address; 0: they stay.
   int goes_to(const wire::AddressPeer& peer) const {
-    const std::uint64_t key = slots_[slice_client_slot(SLICE_BE32(peer.address))];
+    const std::uint64_t key = slots_[slice_client_slot(SLICE_BE32(peer.address.v4()))];
     return key == 0 ? 0 : ways_[key].next_hop_mac[5];
   }
 

@@ -1,9 +1,6 @@
 #include "control/proxyd/host_address.h"
 
 #include <arpa/inet.h>
-#include <linux/filter.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
 #include <linux/inet_diag.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
@@ -11,6 +8,7 @@
 #include <net/if_arp.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
+#include <netinet/ip6.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -19,29 +17,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "common/bytes.h"
 #include "control/xdp/reverse_path.h"
+#include "rpc/bound_socket.h"
 
 namespace slice::proxy {
 namespace {
 
 constexpr std::size_t kAnswer = 32 << 10;
-constexpr int kArpPacketsARound = 16;
-
-// An Ethernet frame with an ARP packet for IPv4 (RFC 826).
-struct ArpFrame {
-  std::uint8_t to[6], from[6];
-  std::uint8_t type[2];
-  std::uint8_t hardware[2], protocol[2];
-  std::uint8_t hardware_size, protocol_size;
-  std::uint8_t operation[2];
-  std::uint8_t sender[6], sender_ip[4];
-  std::uint8_t target[6], target_ip[4];
-};
-static_assert(sizeof(ArpFrame) == 42);
-constexpr std::uint32_t kSenderIpAt = 28;
+constexpr std::uint8_t kTtl = 64;
 
 template <class Body>
 struct Message {
@@ -103,45 +90,51 @@ ifreq request_of(const std::string& interface) {
   return request;
 }
 
-// Of a segment without data.
-std::uint16_t tcp_checksum(const iphdr& ip, const tcphdr& tcp) {
-  std::uint64_t sum = (ip.saddr & 0xffff) + (ip.saddr >> 16) + (ip.daddr & 0xffff) + (ip.daddr >> 16) +
-                      htons(IPPROTO_TCP) + htons(sizeof tcp);
-  std::uint16_t words[sizeof tcp / 2];
-  std::memcpy(words, &tcp, sizeof tcp);
-  for (std::uint16_t word : words) sum += word;
-  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
+// As netlink has addresses.
+class AddressBytes {
+ public:
+  explicit AddressBytes(IpAddress address)
+      : bytes_(address.bytes()), size_(address.is_v4() ? 4 : bytes_.size()) {}
+  const std::uint8_t* data() const { return bytes_.data() + bytes_.size() - size_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  IpAddress::Bytes bytes_;
+  std::size_t size_;
+};
+
+IpAddress address_of(int family, const void* bytes) {
+  if (family == AF_INET) return load_be<std::uint32_t>(static_cast<const std::uint8_t*>(bytes));
+  IpAddress::Bytes all;
+  std::memcpy(all.data(), bytes, all.size());
+  return IpAddress::of_bytes(all);
 }
 
-wire::AddressPeer peer_of(const inet_diag_sockid& id) {
-  return {ntohl(id.idiag_dst[0]), ntohs(id.idiag_dport), ntohs(id.idiag_sport)};
-}
-
-std::string hardware_text(const std::uint8_t (&address)[6]) {
-  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", address[0], address[1], address[2],
-                     address[3], address[4], address[5]);
+wire::AddressPeer peer_of(int family, const inet_diag_sockid& id) {
+  return {address_of(family, id.idiag_dst), ntohs(id.idiag_dport), ntohs(id.idiag_sport)};
 }
 
 }  // namespace
 
-HostAddress::HostAddress(Loop& loop, std::uint32_t address, std::string interface, Claimed claimed)
-    : loop_(loop),
-      address_(address),
+HostAddress::HostAddress(IpAddress address, std::string interface)
+    : address_(address),
+      family_(address.is_v4() ? AF_INET : AF_INET6),
+      whole_(address.is_v4() ? 32 : 128),
       interface_(std::move(interface)),
-      claimed_(std::move(claimed)),
       loopback_(::if_nametoindex("lo")) {}
 
 HostAddress::~HostAddress() {
-  if (arp_ >= 0) loop_.unwatch_readable(arp_);
-  for (int fd : {route_, arp_, diag_, raw_})
+  for (int fd : {route_, diag_, raw_})
     if (fd >= 0) ::close(fd);
 }
 
-Result<std::unique_ptr<HostAddress>> HostAddress::open(Loop& loop, std::uint32_t address,
-                                                       std::string interface, Claimed claimed) {
-  std::unique_ptr<HostAddress> made(new HostAddress(loop, address, std::move(interface), std::move(claimed)));
+Result<std::unique_ptr<HostAddress>> HostAddress::open(Loop& loop, IpAddress address, std::string interface,
+                                                       ClaimSocket::Claimed claimed) {
+  std::unique_ptr<HostAddress> made(new HostAddress(address, std::move(interface)));
   if (Status opened = made->open_sockets(); !opened) return fail(std::move(opened).error());
+  auto claims = ClaimSocket::open(loop, address, std::move(claimed));
+  if (!claims) return fail(std::move(claims).error());
+  made->claims_ = std::move(*claims);
   return made;
 }
 
@@ -151,22 +144,8 @@ Status HostAddress::open_sockets() {
   if (route_ < 0) return refused("no socket for interfaces' addresses");
   diag_ = open_netlink(NETLINK_SOCK_DIAG);
   if (diag_ < 0) return refused("no socket for connections that are to end");
-  raw_ = ::socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_RAW);
+  raw_ = ::socket(family_, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_RAW);
   if (raw_ < 0) return refused("no socket for waking clients, which takes CAP_NET_RAW");
-  // Of no protocol before the filter is there.
-  const int arp = ::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (arp < 0) return refused("no socket for ARP, which takes CAP_NET_RAW");
-  sock_filter program[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kSenderIpAt),
-                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, address_, 0, 1),
-                           BPF_STMT(BPF_RET | BPF_K, sizeof(ArpFrame)), BPF_STMT(BPF_RET | BPF_K, 0)};
-  sock_fprog filter{.len = std::size(program), .filter = program};
-  if (::setsockopt(arp, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) {
-    Status failed = refused("no filter for ARP");
-    ::close(arp);
-    return failed;
-  }
-  arp_ = arp;
-  loop_.watch_readable(arp_, [this] { read_arp(); });
   return {};
 }
 
@@ -176,13 +155,10 @@ void HostAddress::follow_interface() {
     index_ = index;
     return;
   }
-  sockaddr_ll where{};
-  where.sll_family = AF_PACKET;
-  where.sll_protocol = htons(ETH_P_ARP);
-  where.sll_ifindex = static_cast<int>(index);
-  if (::bind(arp_, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0) return;
+  if (claims_->follow(index)) return;
   index_ = 0;  // in the next round
-  if (log_.allow()) log_warning("cannot watch ARP at {}: {}", interface_, std::strerror(errno));
+  if (log_.allow())
+    log_warning("cannot hear of {} at {}: {}", address_text(address_), interface_, std::strerror(errno));
 }
 
 AddressHost::Look HostAddress::look() {
@@ -206,17 +182,21 @@ AddressHost::Look HostAddress::look() {
   if (::ioctl(route_, SIOCGIFHWADDR, &request) == 0) {
     std::memcpy(hardware_.data(), request.ifr_hwaddr.sa_data, hardware_.size());
     seen.hardware = hardware_;
+    claims_->set_hardware(hardware_);
     if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER)
       seen.unfit = fmt::format("the interface {} is none of Ethernet", interface_);
   }
-  seen.unshared = arp_warnings(interface_);
+  // Of IPv6 a host answers only for what is at the interface that was asked at.
+  if (address_.is_v4()) seen.unshared = arp_warnings(interface_);
   return seen;
 }
 
 // At the loopback interface it is ours where it is there for a time: an administrator's is there for good.
 void HostAddress::find_address(Look& seen) {
   Message<ifaddrmsg> request(RTM_GETADDR, NLM_F_DUMP);
-  request.body.ifa_family = AF_INET;
+  request.body.ifa_family = static_cast<std::uint8_t>(family_);
+  const std::uint16_t kind = address_.is_v4() ? IFA_LOCAL : IFA_ADDRESS;
+  const std::size_t size = AddressBytes(address_).size();
   const int error = ask_kernel(route_, request.header, [&](const nlmsghdr& header) {
     if (header.nlmsg_type != RTM_NEWADDR || header.nlmsg_len < NLMSG_LENGTH(sizeof(ifaddrmsg))) return;
     const auto* body = static_cast<const ifaddrmsg*>(NLMSG_DATA(&header));
@@ -224,9 +204,9 @@ void HostAddress::find_address(Look& seen) {
                                                NLMSG_ALIGN(sizeof *body));
     auto left = static_cast<int>(header.nlmsg_len - NLMSG_LENGTH(sizeof *body));
     for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {
-      if (at->rta_type != IFA_LOCAL || RTA_PAYLOAD(at) != 4) continue;
-      if (load_be<std::uint32_t>(static_cast<const std::uint8_t*>(RTA_DATA(at))) != address_) continue;
-      const bool whole = body->ifa_prefixlen == 32;
+      if (at->rta_type != kind || RTA_PAYLOAD(at) != size) continue;
+      if (address_of(family_, RTA_DATA(at)) != address_) continue;
+      const bool whole = body->ifa_prefixlen == whole_;
       if (whole && body->ifa_index == index_) {
         seen.has = true;
       } else if (whole && body->ifa_index == loopback_ && (body->ifa_flags & IFA_F_PERMANENT) == 0) {
@@ -245,13 +225,14 @@ void HostAddress::find_address(Look& seen) {
 Status HostAddress::change(unsigned interface, std::uint16_t type, std::uint16_t flags, unsigned seconds) {
   if (interface == 0) return fail(Errc::kUnavailable, "there is no interface {}", interface_);
   Message<ifaddrmsg> request(type, flags | NLM_F_ACK);
-  request.body.ifa_family = AF_INET;
-  request.body.ifa_prefixlen = 32;
+  request.body.ifa_family = static_cast<std::uint8_t>(family_);
+  request.body.ifa_prefixlen = whole_;
   request.body.ifa_index = interface;
-  std::uint8_t bytes[4];
-  store_be(bytes, address_);
-  request.add(IFA_LOCAL, bytes, sizeof bytes);
-  request.add(IFA_ADDRESS, bytes, sizeof bytes);
+  // It was asked for before, and two hosts may have it for a moment: the kernel is not to wait, or refuse it.
+  if (!address_.is_v4()) request.body.ifa_flags = IFA_F_NODAD;
+  const AddressBytes bytes(address_);
+  request.add(IFA_LOCAL, bytes.data(), bytes.size());
+  request.add(IFA_ADDRESS, bytes.data(), bytes.size());
   if (seconds != 0) {
     const ifa_cacheinfo life{.ifa_prefered = seconds, .ifa_valid = seconds, .cstamp = 0, .tstamp = 0};
     request.add(IFA_CACHEINFO, &life, sizeof life);
@@ -287,20 +268,20 @@ Status HostAddress::take_off_loopback() {
 
 int HostAddress::each_connection(unsigned states, const std::function<void(const inet_diag_sockid&)>& seen) {
   Message<inet_diag_req_v2> dump(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP);
-  dump.body.sdiag_family = AF_INET;
+  dump.body.sdiag_family = static_cast<std::uint8_t>(family_);
   dump.body.sdiag_protocol = IPPROTO_TCP;
   dump.body.idiag_states = states;
   return ask_kernel(diag_, dump.header, [&](const nlmsghdr& header) {
     if (header.nlmsg_len < NLMSG_LENGTH(sizeof(inet_diag_msg))) return;
     const auto* body = static_cast<const inet_diag_msg*>(NLMSG_DATA(&header));
-    if (body->idiag_family == AF_INET && ntohl(body->id.idiag_src[0]) == address_) seen(body->id);
+    if (body->idiag_family == family_ && address_of(family_, body->id.idiag_src) == address_) seen(body->id);
   });
 }
 
 std::vector<wire::AddressPeer> HostAddress::peers() {
   std::vector<wire::AddressPeer> found;
-  const int error = each_connection(1u << TCP_ESTABLISHED, [&found](const inet_diag_sockid& id) {
-    if (found.size() < wire::kMaxAddressPeers) found.push_back(peer_of(id));
+  const int error = each_connection(1u << TCP_ESTABLISHED, [&](const inet_diag_sockid& id) {
+    if (found.size() < wire::kMaxAddressPeers) found.push_back(peer_of(family_, id));
   });
   if (error != 0 && log_.allow())
     log_warning("clients' connections cannot be listed: {}", std::strerror(error));
@@ -311,30 +292,52 @@ std::vector<wire::AddressPeer> HostAddress::peers() {
 // An acknowledgement that fits nothing: the client answers with one of its own (RFC 9293 section 3.10.7.4),
 // and this host's kernel that with a reset.
 void HostAddress::wake(const std::vector<wire::AddressPeer>& peers) {
-  struct Packet {
-    iphdr ip{};
-    tcphdr tcp{};
-  };
   for (const wire::AddressPeer& peer : peers) {
-    Packet packet;
-    packet.ip.version = 4;
-    packet.ip.ihl = sizeof packet.ip / 4;
-    packet.ip.ttl = 64;
-    packet.ip.protocol = IPPROTO_TCP;
-    packet.ip.saddr = htonl(address_);
-    packet.ip.daddr = htonl(peer.address);
-    packet.tcp.source = htons(peer.at);
-    packet.tcp.dest = htons(peer.port);
-    packet.tcp.doff = sizeof packet.tcp / 4;
-    packet.tcp.ack = 1;
-    packet.tcp.window = htons(1);
-    packet.tcp.check = tcp_checksum(packet.ip, packet.tcp);
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_addr.s_addr = packet.ip.daddr;
+    if (peer.address.is_v4() != address_.is_v4()) continue;
+    tcphdr tcp{};
+    tcp.source = htons(peer.at);
+    tcp.dest = htons(peer.port);
+    tcp.doff = sizeof tcp / 4;
+    tcp.ack = 1;
+    tcp.window = htons(1);
+    const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(&tcp), sizeof tcp);
+    tcp.check = transport_checksum(address_, peer.address, IPPROTO_TCP, bytes);
+    std::vector<std::uint8_t> packet = ip_header(peer.address, sizeof tcp);
+    packet.insert(packet.end(), bytes.begin(), bytes.end());
+    const rpc::SocketAddress to({peer.address, 0});
     // Without room for it the next announcement's has some.
-    (void)::sendto(raw_, &packet, sizeof packet, MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&to), sizeof to);
+    (void)::sendto(raw_, packet.data(), packet.size(), MSG_DONTWAIT, to.get(), to.length());
   }
+}
+
+// The kernel adds IPv4's checksum.
+std::vector<std::uint8_t> HostAddress::ip_header(IpAddress to, std::size_t payload) const {
+  const AddressBytes from_bytes(address_), to_bytes(to);
+  std::vector<std::uint8_t> header;
+  const auto fill = [&header](auto fields) {
+    header.resize(sizeof fields);
+    std::memcpy(header.data(), &fields, sizeof fields);
+  };
+  if (address_.is_v4()) {
+    iphdr ip{};
+    ip.version = 4;
+    ip.ihl = sizeof ip / 4;
+    ip.ttl = kTtl;
+    ip.protocol = IPPROTO_TCP;
+    std::memcpy(&ip.saddr, from_bytes.data(), from_bytes.size());
+    std::memcpy(&ip.daddr, to_bytes.data(), to_bytes.size());
+    fill(ip);
+  } else {
+    ip6_hdr ip{};
+    ip.ip6_vfc = 6 << 4;
+    ip.ip6_plen = htons(static_cast<std::uint16_t>(payload));
+    ip.ip6_nxt = IPPROTO_TCP;
+    ip.ip6_hlim = kTtl;
+    std::memcpy(&ip.ip6_src, from_bytes.data(), from_bytes.size());
+    std::memcpy(&ip.ip6_dst, to_bytes.data(), to_bytes.size());
+    fill(ip);
+  }
+  return header;
 }
 
 void HostAddress::drop_connections(const Keep& keep) {
@@ -342,11 +345,11 @@ void HostAddress::drop_connections(const Keep& keep) {
   constexpr unsigned kStates = ((1u << (TCP_CLOSING + 1)) - 1) & ~(1u << TCP_LISTEN);
   std::vector<inet_diag_sockid> found;
   int error = each_connection(kStates, [&](const inet_diag_sockid& id) {
-    if (!keep || !keep(peer_of(id))) found.push_back(id);
+    if (!keep || !keep(peer_of(family_, id))) found.push_back(id);
   });
   for (const inet_diag_sockid& each : found) {
     Message<inet_diag_req_v2> end(SOCK_DESTROY, NLM_F_ACK);
-    end.body.sdiag_family = AF_INET;
+    end.body.sdiag_family = static_cast<std::uint8_t>(family_);
     end.body.sdiag_protocol = IPPROTO_TCP;
     end.body.idiag_states = ~0u;
     end.body.id = each;
@@ -363,56 +366,12 @@ void HostAddress::drop_connections(const Keep& keep) {
   }
 }
 
-void HostAddress::send_arp(std::uint32_t sender) {
-  if (index_ == 0) return;
-  ArpFrame frame{};
-  std::memset(frame.to, 0xff, sizeof frame.to);
-  std::memcpy(frame.from, hardware_.data(), sizeof frame.from);
-  store_be(frame.type, std::uint16_t{ETH_P_ARP});
-  store_be(frame.hardware, std::uint16_t{ARPHRD_ETHER});
-  store_be(frame.protocol, std::uint16_t{ETH_P_IP});
-  frame.hardware_size = sizeof frame.sender;
-  frame.protocol_size = sizeof frame.sender_ip;
-  store_be(frame.operation, std::uint16_t{ARPOP_REQUEST});
-  std::memcpy(frame.sender, hardware_.data(), sizeof frame.sender);
-  store_be(frame.sender_ip, sender);
-  store_be(frame.target_ip, address_);
-  sockaddr_ll where{};
-  where.sll_family = AF_PACKET;
-  where.sll_protocol = htons(ETH_P_ARP);
-  where.sll_ifindex = static_cast<int>(index_);
-  where.sll_halen = sizeof frame.to;
-  std::memset(where.sll_addr, 0xff, sizeof frame.to);
-  if (::sendto(arp_, &frame, sizeof frame, MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&where), sizeof where) <
-          0 &&
-      log_.allow()) {
-    log_warning("cannot send ARP at {}: {}", interface_, std::strerror(errno));
-  }
-}
-
-// As RFC 5227 section 3 has it: a request, since some hosts learn from these alone.
 void HostAddress::announce() {
-  send_arp(address_);
+  claims_->announce();
 }
 
 void HostAddress::probe() {
-  send_arp(0);
-}
-
-void HostAddress::read_arp() {
-  for (int i = 0; i < kArpPacketsARound; ++i) {
-    ArpFrame frame{};
-    const ssize_t n = ::recv(arp_, &frame, sizeof frame, MSG_DONTWAIT);
-    if (n < 0 && (errno == EINTR || errno == ENETDOWN)) continue;
-    if (n < 0) return;
-    if (static_cast<std::size_t>(n) < sizeof frame) continue;
-    if (load_be<std::uint16_t>(frame.protocol) != ETH_P_IP || frame.hardware_size != sizeof frame.sender ||
-        frame.protocol_size != sizeof frame.sender_ip ||
-        load_be<std::uint32_t>(frame.sender_ip) != address_ ||
-        std::memcmp(frame.sender, hardware_.data(), hardware_.size()) == 0)
-      continue;
-    claimed_(hardware_text(frame.sender));
-  }
+  claims_->probe();
 }
 
 }  // namespace slice::proxy

@@ -1,6 +1,6 @@
-// HostAddress: the virtual address on an interface of this host, by the kernel: rtnetlink for the address, an
-// AF_PACKET socket for ARP, NETLINK_SOCK_DIAG for what is left of connections. Made, it needs CAP_NET_RAW,
-// and used, CAP_NET_ADMIN. One loop.
+// HostAddress: a virtual address, of IPv4 or IPv6, on an interface of this host, by the kernel: rtnetlink for
+// the address, NETLINK_SOCK_DIAG for what is left of connections, a ClaimSocket for what other hosts are
+// told. Made, it needs CAP_NET_RAW, and used, CAP_NET_ADMIN. One loop.
 #ifndef SLICE_CONTROL_PROXYD_HOST_ADDRESS_H
 #define SLICE_CONTROL_PROXYD_HOST_ADDRESS_H
 
@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "control/proxyd/address_host.h"
+#include "control/proxyd/claim_socket.h"
 
 struct inet_diag_sockid;
 
@@ -20,11 +21,9 @@ namespace slice::proxy {
 
 class HostAddress : public AddressHost {
  public:
-  // Called on the loop with the hardware address of another host that says by ARP that it has the address.
-  using Claimed = std::function<void(const std::string& by)>;
-  // `address`: host byte order. The interface may come and go. kIo: the sockets cannot be had.
-  static Result<std::unique_ptr<HostAddress>> open(Loop& loop, std::uint32_t address, std::string interface,
-                                                   Claimed claimed);
+  // `claimed`: ClaimSocket's. The interface may come and go. kIo: the sockets cannot be had.
+  static Result<std::unique_ptr<HostAddress>> open(Loop& loop, IpAddress address, std::string interface,
+                                                   ClaimSocket::Claimed claimed);
   ~HostAddress() override;
   HostAddress(const HostAddress&) = delete;
   HostAddress& operator=(const HostAddress&) = delete;
@@ -43,7 +42,7 @@ class HostAddress : public AddressHost {
   bool lacks_destroy() const { return lacks_destroy_; }
 
  private:
-  HostAddress(Loop& loop, std::uint32_t address, std::string interface, Claimed claimed);
+  HostAddress(IpAddress address, std::string interface);
   Status open_sockets();
   Status put_at(unsigned interface, unsigned seconds);
   Status take_off(unsigned interface);
@@ -52,16 +51,16 @@ class HostAddress : public AddressHost {
   void find_address(Look& seen);
   // Where the interface was made anew its index is another.
   void follow_interface();
-  void read_arp();
   // Calls `seen` with each TCP connection of the address in one of these states, a bit each. 0, or an errno.
   int each_connection(unsigned states, const std::function<void(const inet_diag_sockid&)>& seen);
-  void send_arp(std::uint32_t sender);
+  std::vector<std::uint8_t> ip_header(IpAddress to, std::size_t payload) const;
 
-  Loop& loop_;
-  const std::uint32_t address_;
+  const IpAddress address_;
+  const int family_;
+  const std::uint8_t whole_;  // bits of a whole address
   const std::string interface_;
-  const Claimed claimed_;
-  int route_ = -1, arp_ = -1, diag_ = -1, raw_ = -1;
+  std::unique_ptr<ClaimSocket> claims_;
+  int route_ = -1, diag_ = -1, raw_ = -1;
   unsigned index_ = 0;  // of the interface; 0: there is none
   const unsigned loopback_;
   std::array<std::uint8_t, 6> hardware_{};

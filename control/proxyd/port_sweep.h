@@ -32,7 +32,7 @@ class PortSweep {
   std::size_t left_out() const { return left_out_; }
 
  private:
-  std::vector<std::pair<std::uint32_t, std::uint16_t>> clients_;  // address, and the port that it called
+  std::vector<std::pair<IpAddress, std::uint16_t>> clients_;  // address, and the port that it called
   std::vector<wire::AddressPeer> known_;                          // in order
   std::size_t left_out_ = 0, turn_ = 0;                           // turn_: port by port, of each all clients
 };

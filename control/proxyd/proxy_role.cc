@@ -78,9 +78,8 @@ Task<Status> ProxyRole::start() {
   if (address_) watch_connections();
   co_await xdp_.load();
   give_up_rights();
-  log_info("virtual address {} workers={} sockets_taken_over={} {}",
-           rpc::address_text(context_.config.proxy.virtual_address), threads_.size(), listeners_.taken_over(),
-           xdp_.describe());
+  log_info("virtual address {} workers={} sockets_taken_over={} {}", context_.config.proxy.addresses_text(),
+           threads_.size(), listeners_.taken_over(), xdp_.describe());
   if (std::string text = xdp_.warnings(); !text.empty())
     log_warning("source addresses of UDP requests{}", text);
   co_return Status();
@@ -89,10 +88,10 @@ Task<Status> ProxyRole::start() {
 Task<Status> ProxyRole::start_address() {
   const std::string& interface = context_.config.address_interface_of(context_.self);
   if (interface.empty()) co_return Status{};
-  auto host = HostAddress::open(loop_, context_.config.proxy.virtual_address, interface,
-                                [this](const std::string& by) { address_->claimed(by); });
+  auto host = HostAddresses::open(loop_, context_.config.proxy.addresses(), interface,
+                                  [this](const std::string& by) { address_->claimed(by); });
   if (!host) co_return fail(std::move(host).error());
-  host_address_ = std::move(*host);
+  host_addresses_ = std::move(*host);
   xdp_.spread_at(interface);
   address_ = std::make_unique<AddressHolder>(holder_seams());
   share_ = std::make_unique<ClientShare>(share_seams());
@@ -104,7 +103,7 @@ Task<Status> ProxyRole::start_address() {
 AddressHolder::Seams ProxyRole::holder_seams() {
   return {.loop = loop_,
           .metrics = context_.metrics,
-          .host = *host_address_,
+          .host = *host_addresses_,
           .self = context_.self.index,
           .run = context_.random(),
           .patience = std::chrono::milliseconds(context_.config.proxy.address_patience_ms),
@@ -124,12 +123,12 @@ AddressHolder::Seams ProxyRole::holder_seams() {
 ClientShare::Seams ProxyRole::share_seams() {
   return {.loop = loop_,
           .metrics = context_.metrics,
-          .host = *host_address_,
+          .host = *host_addresses_,
           .tables = tables_,
           .self = context_.self.index,
           .run = context_.random(),
           .patience = std::chrono::milliseconds(context_.config.proxy.address_patience_ms),
-          .address = context_.config.proxy.virtual_address,
+          .addresses = context_.config.proxy.addresses(),
           .nfs_port = context_.config.proxy.nfs_port,
           .name_of = [this](std::uint32_t server) { return name_of(server); },
           .ask =
@@ -200,7 +199,7 @@ std::string ProxyRole::detail() const {
   if (said.size() > kXdpText) said = said.substr(0, kXdpText) + "...";
   said = fmt::format("{}; {}", said, address_->describe());
   if (std::string share = share_->describe(); !share.empty()) said += "; " + share;
-  if (host_address_->lacks_destroy()) said += "; the kernel lacks INET_DIAG_DESTROY";
+  if (host_addresses_->lacks_destroy()) said += "; the kernel lacks INET_DIAG_DESTROY";
   return said;
 }
 
@@ -270,13 +269,15 @@ Status ProxyRole::start_workers() {
     }
     one->worker = std::make_unique<SocketWorker>(shares_loop ? loop_ : *one->loop, context_.keys, options,
                                                  shared_->cache(), shared_->maps(), context_.metrics);
-    rpc::Endpoint at{config.virtual_address, config.nfs_port};
-    auto tcp = listeners_.bind(SOCK_STREAM, at, Sharing::kWorkers);
-    if (!tcp) return fail(std::move(tcp).error());
-    one->worker->serve_tcp(tcp->fd);
-    auto udp = listeners_.bind(SOCK_DGRAM, at, Sharing::kWorkers);
-    if (!udp) return fail(std::move(udp).error());
-    one->worker->serve_udp(udp->fd);
+    for (const IpAddress address : config.addresses()) {
+      const rpc::Endpoint at{address, config.nfs_port};
+      auto tcp = listeners_.bind(SOCK_STREAM, at, Sharing::kWorkers);
+      if (!tcp) return fail(std::move(tcp).error());
+      one->worker->serve_tcp(tcp->fd);
+      auto udp = listeners_.bind(SOCK_DGRAM, at, Sharing::kWorkers);
+      if (!udp) return fail(std::move(udp).error());
+      one->worker->serve_udp(udp->fd);
+    }
     threads_.push_back(std::move(one));
   }
   for (auto& one : threads_) {
@@ -307,7 +308,7 @@ Status ProxyRole::start_programs() {
   auto served = serve(*mount_dispatcher_, config.mount_port);
   if (!served) return fail(served.error(), "MOUNT");
   mount_server_ = std::move(*served);
-  auto calls = ClientCalls::open(loop_, config.virtual_address, context_.random);
+  auto calls = ClientCalls::open(loop_, config.addresses(), context_.random);
   if (!calls) return fail(std::move(calls).error());
   client_calls_ = std::move(*calls);
   grants_.serve([calls = client_calls_.get()](rpc::Endpoint to, ClientCalls::Procedure what, Buffer arguments,
@@ -318,19 +319,24 @@ Status ProxyRole::start_programs() {
 }
 
 Result<std::unique_ptr<rpc::Server>> ProxyRole::serve(rpc::Dispatcher& dispatcher, std::uint16_t port) {
-  rpc::Endpoint at{context_.config.proxy.virtual_address, port};
-  auto tcp = listeners_.bind(SOCK_STREAM, at, Sharing::kNone);
-  if (!tcp) return fail(std::move(tcp).error());
-  auto udp = listeners_.bind(SOCK_DGRAM, at, Sharing::kNone);
-  if (!udp) {
-    listeners_.give_up(*tcp);
-    return fail(std::move(udp).error());
+  std::vector<BoundSocket> tcp, udp;
+  for (const IpAddress address : context_.config.proxy.addresses()) {
+    for (const auto& [type, sockets] : {std::pair{SOCK_STREAM, &tcp}, std::pair{SOCK_DGRAM, &udp}}) {
+      auto bound = listeners_.bind(type, {address, port}, Sharing::kNone);
+      if (bound) {
+        sockets->push_back(*bound);
+        continue;
+      }
+      for (const auto* all : {&tcp, &udp})
+        for (const BoundSocket& each : *all) listeners_.give_up(each);
+      return fail(std::move(bound).error());
+    }
   }
   rpc::Server::Options options;
   options.max_udp_growth = 4;
   auto server = std::make_unique<rpc::Server>(loop_, dispatcher, context_.metrics, std::move(options));
-  server->serve_tcp(tcp->fd);
-  server->serve_udp(udp->fd);
+  for (const BoundSocket& each : tcp) server->serve_tcp(each.fd);
+  for (const BoundSocket& each : udp) server->serve_udp(each.fd);
   return server;
 }
 
@@ -341,6 +347,10 @@ void ProxyRole::start_portmap() {
   portmap_ = std::make_unique<PortmapProgram>(config);
   portmap_dispatcher_ = std::make_unique<rpc::Dispatcher>(context_.metrics);
   portmap_dispatcher_->add(*portmap_);
+  for (const std::uint32_t version : {rpcbind4::kOlderVersion, rpcbind4::kVersion}) {
+    rpcbinds_.push_back(std::make_unique<RpcbindProgram>(config, version));
+    portmap_dispatcher_->add(*rpcbinds_.back());
+  }
   auto served = serve(*portmap_dispatcher_, config.portmap_port);
   if (served) {
     portmap_server_ = std::move(*served);

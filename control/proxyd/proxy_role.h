@@ -8,7 +8,7 @@
 
 #include "control/proxyd/address_holder.h"
 #include "control/proxyd/client_share.h"
-#include "control/proxyd/host_address.h"
+#include "control/proxyd/host_addresses.h"
 #include "control/proxyd/site_bindings.h"
 #include "control/proxyd/wanted_sites.h"
 #include "control/xdp/xdp_program.h"
@@ -19,6 +19,7 @@
 #include "proxy/programs/portmap_program.h"
 #include "proxy/programs/quota_program.h"
 #include "proxy/programs/routes_program.h"
+#include "proxy/programs/rpcbind_program.h"
 #include "proxy/programs/status_program.h"
 #include "proxy/shared_state.h"
 #include "proxy/socket_worker.h"
@@ -70,7 +71,7 @@ class ProxyRole : public service::Role {
   Status load_certificate();
   Status start_workers();
   Status start_programs();
-  // Both sockets of a program that is served here.
+  // The sockets of a program that is served here.
   Result<std::unique_ptr<rpc::Server>> serve(rpc::Dispatcher& dispatcher, std::uint16_t port);
   void start_portmap();
 
@@ -86,7 +87,7 @@ class ProxyRole : public service::Role {
   Listeners listeners_;
   ServingTime serving_;
   service::Managers managers_;
-  std::unique_ptr<HostAddress> host_address_;
+  std::unique_ptr<HostAddresses> host_addresses_;
   std::unique_ptr<AddressHolder> address_;  // none: who has the address is the administrator's matter
   std::unique_ptr<ClientShare> share_;      // with address_
   MonoTime serves_as_holder_{}, serves_its_share_{};
@@ -100,6 +101,7 @@ class ProxyRole : public service::Role {
   std::unique_ptr<ClientCalls> client_calls_;
   std::optional<RoutesProgram> routes_;
   std::unique_ptr<PortmapProgram> portmap_;
+  std::vector<std::unique_ptr<RpcbindProgram>> rpcbinds_;  // both versions
   std::unique_ptr<rpc::Dispatcher> mount_dispatcher_, portmap_dispatcher_;
   std::unique_ptr<rpc::Server> mount_server_, portmap_server_;
   std::vector<std::unique_ptr<Thread>> threads_;

@@ -161,7 +161,7 @@ class World {
                            .self = i,
                            .run = ++runs_,
                            .patience = 2s,
-                           .address = kVirtual,
+                           .addresses = {kVirtual},
                            .nfs_port = kNfs,
                            .name_of = [](std::uint32_t server) { return "p" + std::to_string(server); },
                            .ask = [this, i, p](const wire::ShareClientsArgs& args,

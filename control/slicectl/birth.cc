@@ -12,20 +12,21 @@ constexpr std::size_t kMostFolders = 64;    // each takes a port
 
 // ADDRESS/BITS: a mask, or one host, is not what an operator means here.
 Status check_clients(const std::string& text) {
-  const std::size_t slash = std::min(text.find('/'), text.size());
-  const std::string behind = text.substr(slash);
-  const auto address = rpc::parse_address(text.substr(0, slash));
-  const auto network = parse_network("0.0.0.0" + behind);
-  if (!address || !network || behind.empty() || behind.find('.') != std::string::npos)
+  const std::size_t slash = text.find('/');
+  if (slash == std::string::npos || text.find('.', slash) != std::string::npos)
     return fail(Errc::kInvalid, "'{}' is no network of clients, as 192.0.2.0/24 is", text);
-  if ((*address & ~network->mask) != 0) {
-    return fail(Errc::kInvalid, "'{}' is an address within a network, whose name is {}{}", text,
-                rpc::address_text(*address & network->mask), behind);
-  }
-  return {};
+  const auto network = parse_network(text);
+  return network ? Status() : fail(network.error());
 }
 
-Result<std::vector<Host>> parse_hosts(const BirthOptions& options, std::uint32_t virtual_address,
+// Those beside the virtual address, as networks are usually made.
+std::string network_around(IpAddress address) {
+  if (address.is_v4()) return network_text(Network::of_v4(address.v4(), 0xffffff00));
+  constexpr std::uint8_t kUsual = 64;
+  return network_text({.address = IpAddress::of_words(address.high(), 0), .bits = kUsual, .v6 = true});
+}
+
+Result<std::vector<Host>> parse_hosts(const BirthOptions& options, IpAddress virtual_address,
                                       const Resolve& resolve) {
   std::vector<Host> hosts;
   for (const std::string& text : options.hosts) {
@@ -35,13 +36,13 @@ Result<std::vector<Host>> parse_hosts(const BirthOptions& options, std::uint32_t
       return fail(Errc::kInvalid,
                   "--virtual: {} is the address of host {}: the volume has an address of its own, which no "
                   "host has",
-                  rpc::address_text(virtual_address), host->name);
+                  address_text(virtual_address), host->name);
     }
     for (const Host& other : hosts) {
       if (other.name == host->name) return fail(Errc::kInvalid, "--hosts: '{}' is named twice", host->name);
       if (other.address == host->address) {
         return fail(Errc::kInvalid, "--hosts: {} and {} are one host, {}", other.name, host->name,
-                    rpc::address_text(host->address));
+                    address_text(host->address));
       }
     }
     hosts.push_back(std::move(*host));
@@ -121,8 +122,7 @@ Result<Birth> plan_birth(const BirthOptions& options, const Resolve& resolve) {
   if (!hosts) return fail(std::move(hosts).error());
   birth.hosts = std::move(*hosts);
   SLICE_RETURN_IF_ERROR(check_sizes(options, birth.hosts.size()));
-  birth.clients =
-      !options.clients.empty() ? options.clients : rpc::address_text(birth.virtual_address & ~255U) + "/24";
+  birth.clients = !options.clients.empty() ? options.clients : network_around(birth.virtual_address);
   if (auto good = check_clients(birth.clients); !good) return fail(good.error(), "--clients");
   birth.copies = options.copies != 0 ? options.copies : birth.hosts.size() >= kHostsForCopies ? 2 : 1;
   deal_roles(birth, options);
@@ -149,7 +149,7 @@ clients = "{}"
 access = "rw"
 squash = "none"  # root of a client is root here, and can make folders for others; "root" makes it nobody
 )",
-      birth.name, birth.copies, rpc::address_text(birth.virtual_address), birth.clients);
+      birth.name, birth.copies, address_text(birth.virtual_address), birth.clients);
   for (const Host& host : birth.hosts) text += servers_text(host);
   return text;
 }
@@ -160,7 +160,7 @@ std::string script_name(const Host& host) {
 
 std::string script_of(const Birth& birth, const Host& host, const std::string& configuration,
                       const std::string& key) {
-  const std::string address = rpc::address_text(host.address);
+  const std::string address = address_text(host.address);
   std::string units;
   for (const HostServer& server : host.servers) units += " " + server.name;
   std::string text = fmt::format(

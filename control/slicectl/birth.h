@@ -23,7 +23,7 @@ struct BirthOptions {
 
 struct Birth {
   std::string name;
-  std::uint32_t virtual_address = 0;
+  IpAddress virtual_address;
   std::string clients;
   std::uint32_t copies = 1;
   std::vector<Host> hosts;

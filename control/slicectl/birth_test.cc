@@ -17,11 +17,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Result<std::vector<std::uint32_t>> from_a_book(const std::string& name) {
-  static const std::map<std::string, std::vector<std::uint32_t>> kBook{
+Result<std::vector<IpAddress>> from_a_book(const std::string& name) {
+  static const std::map<std::string, std::vector<IpAddress>> kBook{
       {"alpha", {0x0a4d000b}}, {"beta", {0x0a4d000c}}, {"gamma", {0x0a4d000d}},
       {"again", {0x0a4d000c}}, {"self", {0x7f000101}}, {"two", {0x0a4d000e, 0x0a4d000f}}};
-  if (auto address = rpc::parse_address(name)) return std::vector{*address};
+  if (auto address = parse_address(name)) return std::vector{*address};
   auto found = kBook.find(name);
   if (found == kBook.end()) return fail(Errc::kNotFound, "nobody knows it");
   return found->second;
@@ -62,8 +62,7 @@ TEST(Birth, OneHostHasEveryRole) {
   const EnsembleConfig config = read(*birth);
   EXPECT_EQ(config.volume.copies, 1u);
   EXPECT_EQ(config.find("store1")->data, "/var/lib/slice/store1");
-  EXPECT_EQ(config.exports.at(0).network, 0x0a4d0000u);
-  EXPECT_EQ(config.exports.at(0).mask, 0xffffff00u);
+  EXPECT_EQ(config.exports.at(0).clients, Network::of_v4(0x0a4d0000, 0xffffff00));
 }
 
 TEST(Birth, ASecondHostHasBytes) {

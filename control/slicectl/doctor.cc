@@ -179,12 +179,13 @@ class Doctor {
     if (!has_proxy_) return;
     const ProxyConfig& proxy = config_.proxy;
     for (const bool tcp : {true, false}) {
-      check_port("the virtual address", proxy.virtual_address, proxy.nfs_port, tcp);
-      check_port("the virtual address", proxy.virtual_address, proxy.mount_port, tcp);
-      check_port("the virtual address", proxy.virtual_address, proxy.portmap_port, tcp);
+      for (const IpAddress each : proxy.addresses()) {
+        for (const std::uint16_t port : {proxy.nfs_port, proxy.mount_port, proxy.portmap_port})
+          check_port("the virtual address", each, port, tcp);
+      }
     }
   }
-  void check_port(const std::string& whose, std::uint32_t address, std::uint16_t port, bool tcp) {
+  void check_port(const std::string& whose, IpAddress address, std::uint16_t port, bool tcp) {
     const std::string what =
         fmt::format("{} {} {}", whose, tcp ? "TCP" : "UDP", rpc::to_string({address, port}));
     std::string holder;
@@ -264,7 +265,7 @@ class Doctor {
   }
 
   void check_proxy_host() {
-    check_virtual_address();
+    for (const IpAddress each : config_.proxy.addresses()) check_virtual_address(each);
     if (host_.reverse_path.empty()) {
       good("sysctl", fmt::format("rp_filter and forwarding of {}", fmt::join(host_.interfaces, " ")));
     } else {
@@ -276,8 +277,9 @@ class Doctor {
     check_forwarding();
   }
   // Where the proxy puts it by itself another host may have it now.
-  void check_own_address(const std::string& interface, const std::string& address) {
-    const auto found = host_.addresses.find(config_.proxy.virtual_address);
+  void check_own_address(const std::string& interface, IpAddress virtual_address) {
+    const auto found = host_.addresses.find(virtual_address);
+    const std::string address = address_text(virtual_address);
     if (std::find(host_.interfaces.begin(), host_.interfaces.end(), interface) == host_.interfaces.end()) {
       bad(Level::kError, "virtual-address",
           fmt::format("address_interface {} is no interface of this host that is up and has an address",
@@ -289,7 +291,8 @@ class Doctor {
       bad(Level::kError, "virtual-address",
           fmt::format("{} is at {}, and the proxy is to put it at {} by itself", address, found->second,
                       interface),
-          fmt::format("ip address del {}/32 dev {}", address, found->second));
+          fmt::format("ip address del {} dev {}", network_text(Network::of_host(virtual_address)),
+                      found->second));
     } else {
       good("virtual-address",
            fmt::format("{} {} {}", address, found == host_.addresses.end() ? "would be put at" : "is at",
@@ -300,17 +303,18 @@ class Doctor {
       bad(Level::kWarning, "sysctl", "a proxy here shares no clients with others: " + host_.arp,
           "docs/operations.md, \"A second proxy\"");
   }
-  void check_virtual_address() {
-    const std::string address = rpc::address_text(config_.proxy.virtual_address);
+  void check_virtual_address(IpAddress virtual_address) {
+    const std::string address = address_text(virtual_address);
     const ServerConfig* proxy = *std::find_if(servers_.begin(), servers_.end(), is_proxy);
     if (const std::string& own = config_.address_interface_of(*proxy); !own.empty())
-      return check_own_address(own, address);
-    const auto found = host_.addresses.find(config_.proxy.virtual_address);
+      return check_own_address(own, virtual_address);
+    const auto found = host_.addresses.find(virtual_address);
     if (found != host_.addresses.end()) {
       good("virtual-address", fmt::format("{} is at {}", address, found->second));
     } else {
       bad(Level::kError, "virtual-address", fmt::format("{} is at no interface of this host", address),
-          fmt::format("ip address add {}/32 dev lo, or as docs/operations.md says", address));
+          fmt::format("ip address add {} dev lo, or as docs/operations.md says",
+                      network_text(Network::of_host(virtual_address))));
     }
   }
   void check_kernel() {

@@ -58,7 +58,7 @@ class DoctorTest : public service::testing::ServiceFixture {
     }
     return found;
   }
-  void listen(bool tcp, std::uint32_t address, std::uint16_t port, const std::string& program) {
+  void listen(bool tcp, IpAddress address, std::uint16_t port, const std::string& program) {
     host_.listeners.push_back({tcp, address, port, program});
   }
 
@@ -135,7 +135,7 @@ TEST_F(DoctorTest, ComparesTheClockAndSaysHowExactly) {
 }
 
 TEST_F(DoctorTest, NamesWhoHasAPort) {
-  const std::uint32_t address = config_.find("dir1")->address;
+  const std::uint32_t address = config_.find("dir1")->address.v4();
   listen(true, address, 2049, "slice-dird");
   listen(false, address + 1, 2049, "somebody");
   listen(true, 0, config_.proxy.portmap_port, "rpcbind");

@@ -53,7 +53,7 @@ Task<bool> FailoverCommand::until_it_serves(const Seams& seams, std::optional<wi
 Task<int> FailoverCommand::run(const Seams& seams, const Output& output) {
   wire::FailoverArgs args{.name = server_};
   if (!address_.empty()) {
-    auto address = rpc::parse_address(address_);
+    auto address = parse_address(address_);
     if (!address) co_return output.say(address.error());
     args.address = *address;
   }

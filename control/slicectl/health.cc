@@ -34,7 +34,7 @@ bool no_space(const wire::HeartbeatArgs& told) {
 }
 
 std::string at_its_host(const char* verb, const wire::ServerEntry& entry) {
-  return fmt::format("at {}: systemctl {} {}", rpc::address_text(entry.endpoint.address), verb,
+  return fmt::format("at {}: systemctl {} {}", address_text(entry.endpoint.address), verb,
                      unit_of(static_cast<ServerRole>(entry.role), entry.name));
 }
 
@@ -165,8 +165,7 @@ class Judge {
           fmt::format("the manager heard it {:.1f} s ago, and it does not answer this host: {}",
                       static_cast<double>(member.age_ms) / 1000, own->silence->message),
           fmt::format("slicectl doctor, here and at {}: {} has to be open between hosts of the ensemble",
-                      rpc::address_text(member.entry.endpoint.address),
-                      rpc::to_string(member.entry.endpoint)));
+                      address_text(member.entry.endpoint.address), rpc::to_string(member.entry.endpoint)));
     }
     check_state(member, own);
     check_disk(member, own);
@@ -191,7 +190,7 @@ class Judge {
     if (heard_.members && answers) {
       add(Level::kWarning, "UNHEARD", member.entry.name,
           "it answers this host, and the manager does not hear it: it gets no new tables and settings",
-          "slicectl doctor at " + rpc::address_text(member.entry.endpoint.address), since);
+          "slicectl doctor at " + address_text(member.entry.endpoint.address), since);
       return;
     }
     add(has_something(member.entry) ? Level::kError : Level::kWarning, "SERVER_DOWN", member.entry.name,
@@ -305,7 +304,7 @@ class Judge {
     if (member.last.detail.starts_with(fmt::format("xdp: {}", wanted))) return;
     add(Level::kWarning, "XDP_OFF", member.entry.name,
         fmt::format("[proxy] xdp asks for \"{}\", and user space routes UDP: {}", wanted, member.last.detail),
-        "slicectl doctor at " + rpc::address_text(member.entry.endpoint.address));
+        "slicectl doctor at " + address_text(member.entry.endpoint.address));
   }
 
   // Without a manager as well: each proxy says itself whether it has the address.
@@ -319,7 +318,7 @@ class Judge {
       ++holders;
       named += (named.empty() ? "" : " and ") + each.entry.name;
     }
-    const std::string address = rpc::address_text(config_.proxy.virtual_address);
+    const std::string address = config_.proxy.addresses_text();
     if (proxies > 0 && holders == 0) {
       add(Level::kError, "ADDRESS_UNHELD", "",
           fmt::format("no proxy has the virtual address {}: all clients wait", address),

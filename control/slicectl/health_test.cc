@@ -294,7 +294,7 @@ TEST_F(HealthTest, TellsOfBackingSetsWithFewCopies) {
 
 TEST_F(HealthTest, TellsOfServersWithSeveralPlacesForWhichNobodyStandsBy) {
   for (ServerConfig& each : config_.servers) {
-    if (each.name == "dir1") each.places = {each.address, each.address + 256};
+    if (each.name == "dir1") each.places = {each.address, each.address.v4() + 256};
   }
   EXPECT_THAT(names(), IsEmpty()) << "a manager that does not know of them";
   heard_.standbys.emplace();

@@ -151,12 +151,25 @@ void look_at_listeners(HostFacts& facts) {
   }
 }
 
+// Of IPv4 8 digits, of IPv6 32: each 8 are four bytes of it, as this machine has them as a number.
+std::optional<IpAddress> address_of_digits(std::string_view text) {
+  constexpr std::size_t kDigits = 8;
+  std::array<std::uint32_t, 4> words{};
+  const std::size_t count = text.size() / kDigits;
+  if (text.size() % kDigits != 0 || (count != 1 && count != words.size())) return std::nullopt;
+  for (std::size_t i = 0; i < count; ++i) {
+    const char* at = text.data() + i * kDigits;
+    if (std::from_chars(at, at + kDigits, words[i], 16).ptr != at + kDigits) return std::nullopt;
+  }
+  if (count == 1) return ntohl(words[0]);
+  IpAddress::Bytes bytes;
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  return IpAddress::of_bytes(bytes);
+}
+
 }  // namespace
 
 std::vector<SocketLine> parse_sockets(const std::string& text) {
-  constexpr std::size_t kAddressDigits = 8;
-  // Before an IPv4 address in one of IPv6, and before `any`.
-  constexpr std::string_view kMapped = "0000000000000000FFFF0000", kAny = "000000000000000000000000";
   std::vector<SocketLine> sockets;
   std::istringstream lines(text);
   std::string line;
@@ -170,15 +183,12 @@ std::vector<SocketLine> parse_sockets(const std::string& text) {
           socket.inode))
       continue;
     const std::size_t colon = local.find(':');
-    if (colon == std::string::npos || colon < kAddressDigits) continue;
-    const std::string_view before = std::string_view(local).substr(0, colon - kAddressDigits);
-    if (!before.empty() && before != kMapped && before != kAny) continue;
-    std::uint32_t address = 0;
-    const char* begin = local.data() + colon - kAddressDigits;  // of IPv6: what an IPv4 address is in
+    if (colon == std::string::npos) continue;
+    const auto address = address_of_digits(std::string_view(local).substr(0, colon));
+    if (!address) continue;
     const char* port = local.data() + colon + 1;
-    if (std::from_chars(begin, begin + kAddressDigits, address, 16).ptr != begin + kAddressDigits) continue;
     if (std::from_chars(port, local.data() + local.size(), socket.port, 16).ec != std::errc()) continue;
-    socket.address = ntohl(address);
+    socket.address = *address;
     socket.listens = state == "0A";
     sockets.push_back(socket);
   }

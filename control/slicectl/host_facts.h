@@ -29,16 +29,16 @@ struct FolderFacts {
 
 // A socket that waits for calls.
 struct Listener {
-  bool tcp = true;            // else UDP
-  std::uint32_t address = 0;  // 0: any
+  bool tcp = true;    // else UDP
+  IpAddress address;  // 0: any
   std::uint16_t port = 0;
   std::string program;  // its name, up to 15 letters; "" where no process that can be seen has it
 };
 
 struct HostFacts {
-  std::string kernel;                              // release: "6.1.0-18-amd64"
-  std::map<std::uint32_t, std::string> addresses;  // IPv4, and the interface of each
-  std::vector<std::string> interfaces;             // up, with an IPv4 address, no loopback
+  std::string kernel;                          // release: "6.1.0-18-amd64"
+  std::map<IpAddress, std::string> addresses;  // and the interface of each
+  std::vector<std::string> interfaces;         // up, with an IPv4 address, no loopback
   std::map<std::string, std::uint64_t>
       settings;                            // of /proc/sys/net, as "net.core.rmem_max"; of those there are
   std::string reverse_path;                // proxy::reverse_path_warnings() of the proxy's interfaces
@@ -59,7 +59,7 @@ std::vector<const ServerConfig*> servers_of(const EnsembleConfig& config, const 
 // Lines of /proc/net/tcp, udp, tcp6 or udp6; `inode` tells whose a socket is. Lines that are none are left
 // out.
 struct SocketLine {
-  std::uint32_t address = 0;
+  IpAddress address;
   std::uint16_t port = 0;
   std::uint64_t inode = 0;
   bool listens = false;  // of TCP

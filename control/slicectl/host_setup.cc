@@ -1,8 +1,6 @@
 #include "control/slicectl/host_setup.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,7 +9,7 @@
 #include <cctype>
 #include <filesystem>
 
-#include "rpc/endpoint.h"
+#include "rpc/bound_socket.h"
 
 namespace slice::slicectl {
 namespace {
@@ -48,8 +46,8 @@ std::string quoted(const std::string& path) {
 }
 
 // That no other host has, or could have.
-bool is_unreachable(std::uint32_t address) {
-  return address >> 24 == 0 || address >> 24 == 127 || address >> 28 >= 14;
+bool is_unreachable(IpAddress address) {
+  return !address.is_host() || address.is_loopback() || (address.is_v4() && address.v4() >> 24 == 0);
 }
 
 }  // namespace
@@ -70,7 +68,7 @@ std::string servers_text(const Host& host) {
   std::string text;
   for (const HostServer& server : host.servers) {
     text += fmt::format("\n[[server]]\nname = \"{}\"\nrole = \"{}\"\naddress = \"{}\"\nport = {}\n",
-                        server.name, role_name(server.role), rpc::address_text(host.address), server.port);
+                        server.name, role_name(server.role), address_text(host.address), server.port);
     if (!server.data.empty()) text += fmt::format("data = \"{}\"\n", server.data);
     text += fmt::format("host = \"{}\"\n", host.name);
     if (!host.rack.empty()) text += fmt::format("rack = \"{}\"\n", host.rack);
@@ -93,35 +91,36 @@ std::string start_commands(const Host& host, const std::vector<std::string>& sec
   return text + fmt::format("systemctl enable{}\nsystemctl start{}\n", units, units);
 }
 
-Result<std::vector<std::uint32_t>> resolve_by_system(const std::string& name) {
+// A host with addresses of both families is known by that of IPv4, unless the other is said.
+Result<std::vector<IpAddress>> resolve_by_system(const std::string& name) {
   addrinfo hints{};
-  hints.ai_family = AF_INET;
+  hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int code = ::getaddrinfo(name.c_str(), nullptr, &hints, &found); code != 0)
     return fail(Errc::kNotFound, "{}", ::gai_strerror(code));
-  std::vector<std::uint32_t> addresses;
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    const auto* address = reinterpret_cast<const sockaddr_in*>(each->ai_addr);
-    addresses.push_back(ntohl(address->sin_addr.s_addr));
-  }
+  std::vector<IpAddress> addresses;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next)
+    addresses.push_back(rpc::endpoint_of(each->ai_addr, each->ai_addrlen).address);
   ::freeaddrinfo(found);
   std::sort(addresses.begin(), addresses.end());
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  if (std::any_of(addresses.begin(), addresses.end(), [](IpAddress each) { return each.is_v4(); }))
+    std::erase_if(addresses, [](IpAddress each) { return !each.is_v4(); });
   return addresses;
 }
 
-Result<std::uint32_t> parse_reachable(const std::string& text, const Resolve& resolve) {
+Result<IpAddress> parse_reachable(const std::string& text, const Resolve& resolve) {
   auto found = resolve(text);
-  if (!found) return fail(Errc::kInvalid, "'{}' has no IPv4 address: {}", text, found.error().message);
-  if (found->empty()) return fail(Errc::kInvalid, "'{}' has no IPv4 address", text);
+  if (!found) return fail(Errc::kInvalid, "'{}' has no IP address: {}", text, found.error().message);
+  if (found->empty()) return fail(Errc::kInvalid, "'{}' has no IP address", text);
   if (found->size() > 1) {
     return fail(Errc::kInvalid, "'{}' has several addresses, {} among them: say which", text,
-                rpc::address_text(found->front()));
+                address_text(found->front()));
   }
   if (is_unreachable(found->front())) {
     return fail(Errc::kInvalid, "'{}' is {} on this machine, where no other host can reach it", text,
-                rpc::address_text(found->front()));
+                address_text(found->front()));
   }
   return found->front();
 }
@@ -159,13 +158,11 @@ Status check_folders(const std::vector<std::string>& folders) {
   return {};
 }
 
-bool is_here(std::uint32_t address) {
-  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+bool is_here(IpAddress address) {
+  const int socket = rpc::socket_for(address, SOCK_DGRAM);
   if (socket < 0) return false;
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(address);
-  const bool here = ::bind(socket, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0;
+  const rpc::SocketAddress name({address, 0});
+  const bool here = ::bind(socket, name.get(), name.length()) == 0;
   ::close(socket);
   return here;
 }

@@ -32,7 +32,7 @@ struct HostServer {
 };
 struct Host {
   std::string name;  // what [[server]] has as host: copies of a byte go to distinct ones
-  std::uint32_t address = 0;
+  IpAddress address;
   std::string login = {};  // how the operator names it: its name, or its address
   std::string rack = {};
   std::vector<HostServer> servers = {};
@@ -44,18 +44,18 @@ std::string servers_text(const Host& host);
 std::string start_commands(const Host& host, const std::vector<std::string>& secrets);
 
 // IPv4 addresses of a name; kNotFound with the resolver's reason.
-using Resolve = std::function<Result<std::vector<std::uint32_t>>(const std::string& name)>;
-Result<std::vector<std::uint32_t>> resolve_by_system(const std::string& name);
+using Resolve = std::function<Result<std::vector<IpAddress>>(const std::string& name)>;
+Result<std::vector<IpAddress>> resolve_by_system(const std::string& name);
 // The one address that others reach a host at: "NAME", "ADDRESS" or "NAME=ADDRESS". kInvalid: it has none, or
 // several, or one that is this machine's alone.
 Result<Host> parse_host(const std::string& text, const Resolve& resolve);
 // The same of an address alone.
-Result<std::uint32_t> parse_reachable(const std::string& text, const Resolve& resolve);
+Result<IpAddress> parse_reachable(const std::string& text, const Resolve& resolve);
 
 // Absolute folders, each once, of characters that need no quoting anywhere.
 Status check_folders(const std::vector<std::string>& folders);
 // Whether this machine has the address.
-bool is_here(std::uint32_t address);
+bool is_here(IpAddress address);
 
 }  // namespace slice::slicectl
 

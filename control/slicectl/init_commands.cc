@@ -54,12 +54,12 @@ std::uint16_t last_port(const Birth& birth) {
 std::string table_of_hosts(const Birth& birth) {
   std::vector<std::vector<std::string>> rows{{"HOST", "ADDRESS", "SERVERS"}};
   for (const Host& host : birth.hosts)
-    rows.push_back({host.name, rpc::address_text(host.address), names_on(host)});
+    rows.push_back({host.name, address_text(host.address), names_on(host)});
   return table(rows);
 }
 
 std::string told(const Birth& birth, const std::string& folder) {
-  const std::string address = rpc::address_text(birth.virtual_address);
+  const std::string address = address_text(birth.virtual_address);
   std::string text = table_of_hosts(birth);
   text +=
       birth.copies == 1
@@ -99,13 +99,13 @@ std::string told_as_json(const Birth& birth, const std::string& folder) {
                          {"port", server.port},
                          {"data", server.data}});
     hosts.push_back({{"name", host.name},
-                     {"address", rpc::address_text(host.address)},
+                     {"address", address_text(host.address)},
                      {"script", fmt::format("{}/{}", folder, script_name(host))},
                      {"servers", std::move(servers)}});
   }
   return dump({{"ensemble", birth.name},
                {"folder", folder},
-               {"virtual_address", rpc::address_text(birth.virtual_address)},
+               {"virtual_address", address_text(birth.virtual_address)},
                {"clients", birth.clients},
                {"copies", birth.copies},
                {"hosts", std::move(hosts)}});

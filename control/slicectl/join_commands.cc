@@ -1,8 +1,5 @@
 #include "control/slicectl/join_commands.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +14,7 @@
 
 #include "common/keys.h"
 #include "control/slicectl/new_file.h"
+#include "rpc/bound_socket.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
 #include "service/membership.h"
@@ -30,7 +28,7 @@ Result<rpc::Endpoint> parse_manager(const std::string& text) {
   auto address = parse_reachable(text.substr(0, colon), resolve_by_system);
   if (!address) return fail(address.error(), "--manager");
   if (colon == std::string::npos) return rpc::Endpoint{*address, port_of(ServerRole::kManager)};
-  auto endpoint = rpc::parse_endpoint(rpc::address_text(*address) + text.substr(colon));
+  auto endpoint = rpc::parse_endpoint(address_text(*address) + text.substr(colon));
   if (!endpoint) return fail(Errc::kInvalid, "--manager: '{}' ends in no port", text);
   return *endpoint;
 }
@@ -60,23 +58,10 @@ Result<EnsembleConfig> bootstrap(const std::string& path, const std::string& man
   return config;
 }
 
-// With which of its addresses this host reaches another one.
-Result<std::uint32_t> own_address_towards(const ServerConfig& manager) {
-  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_in there{}, here{};
-  there.sin_family = AF_INET;
-  there.sin_port = htons(manager.port);
-  there.sin_addr.s_addr = htonl(manager.address);
-  socklen_t size = sizeof here;
-  const bool known = socket >= 0 &&
-                     ::connect(socket, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0 &&
-                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&here), &size) == 0;
-  const int error = errno;
-  if (socket >= 0) ::close(socket);
-  if (!known)
-    return fail(Errc::kUnavailable, "no way to {}: {}", rpc::address_text(manager.address),
-                std::strerror(error));
-  return ntohl(here.sin_addr.s_addr);
+Result<IpAddress> own_address_towards(const ServerConfig& manager) {
+  const IpAddress own = rpc::own_address_towards({manager.address, manager.port});
+  if (!own.none()) return own;
+  return fail(Errc::kUnavailable, "no way to {}: {}", address_text(manager.address), std::strerror(errno));
 }
 
 Result<std::string> own_name() {
@@ -228,7 +213,7 @@ Status JoinCommands::run(const std::string& path, Duration timeout, const Print&
                                   : parse_reachable(address_, resolve_by_system);
   if (!address) return fail(address.error(), "--address");
   if (!is_here(*address))
-    return fail(Errc::kInvalid, "--address: this host does not have {}", rpc::address_text(*address));
+    return fail(Errc::kInvalid, "--address: this host does not have {}", address_text(*address));
   options.address = *address;
   if (options.host.empty()) {
     auto name = own_name();
@@ -245,8 +230,7 @@ Status JoinCommands::run(const std::string& path, Duration timeout, const Print&
   for (const HostServer& server : host->servers) {
     auto added = joining.add(*host, server);
     if (!added) return fail(added.error(), server.name);
-    print(fmt::format("{} is a member, at {}:{}\n", server.name, rpc::address_text(host->address),
-                      server.port));
+    print(fmt::format("{} is a member, at {}:{}\n", server.name, address_text(host->address), server.port));
   }
   const std::string commands = start_commands(*host, *secrets);
   print(commands);

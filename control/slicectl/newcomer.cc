@@ -35,7 +35,7 @@ class Newcomer {
         continue;
       return fail(Errc::kInvalid,
                   "--host: '{}' is the host of {} at {}: this one has another name, or that address",
-                  host_.name, entry.name, rpc::address_text(entry.endpoint.address));
+                  host_.name, entry.name, address_text(entry.endpoint.address));
     }
     return {};
   }
@@ -114,9 +114,9 @@ Result<Host> plan_newcomer(const NewcomerOptions& options, const EnsembleConfig&
   if (!options.rack.empty() && !is_server_name(options.rack)) {
     return fail(Errc::kInvalid, "--rack: '{}' is not 1 to 63 letters, digits, '-', '_' or '.'", options.rack);
   }
-  if (options.address == config.proxy.virtual_address)
+  if (config.proxy.is_virtual(options.address))
     return fail(Errc::kInvalid, "--address: {} is the volume's virtual address",
-                rpc::address_text(options.address));
+                address_text(options.address));
   if (auto good = check_folders(options.storage); !good) return fail(good.error(), "--storage");
   Newcomer newcomer(options, config, members);
   SLICE_RETURN_IF_ERROR(newcomer.check_name());

@@ -13,7 +13,7 @@ namespace slice::slicectl {
 
 struct NewcomerOptions {
   std::string host;  // its name
-  std::uint32_t address = 0;
+  IpAddress address;
   std::string rack = {};
   std::vector<std::string> roles = {"storage"};
   std::vector<std::string> storage = {};  // folders, a storage node for each; none: one at the usual place

@@ -21,7 +21,7 @@ class NewcomerTest : public ::testing::Test {
     for (const ServerConfig& server : config_.servers)
       add(server.name, static_cast<wire::Role>(server.role), server.address, server.port);
   }
-  void add(const std::string& name, wire::Role role, std::uint32_t address, std::uint16_t port,
+  void add(const std::string& name, wire::Role role, IpAddress address, std::uint16_t port,
            const std::string& host = "") {
     members_.push_back({.role = role, .endpoint = {address, port}, .name = name, .host = host});
   }

@@ -46,7 +46,7 @@ Task<int> ProxyCommands::show_clients(const Seams& seams, const Output& output) 
   const auto named = [&](std::uint32_t server) {
     return server == wire::kNoServer ? "nobody" : name_of(**tables, server);
   };
-  const auto server_of = [&](std::uint32_t client) {
+  const auto server_of = [&](IpAddress client) {
     return told->current.empty() ? held->holder : slots.of(client);
   };
   std::vector<std::vector<std::string>> rows{{"PROXY", "CLIENTS", "ADDRESS"}};
@@ -61,7 +61,7 @@ Task<int> ProxyCommands::show_clients(const Seams& seams, const Output& output) 
   if (told->current.empty()) add(held->holder, 1);
   std::vector<std::vector<std::string>> clients{{"CLIENT", "PROXY"}};
   for (const std::string& text : addresses_) {
-    const auto address = rpc::parse_address(text);
+    const auto address = parse_address(text);
     if (!address) co_return output.say(address.error());
     clients.push_back({text, named(server_of(*address))});
     json["clients"][text] = clients.back()[1];

@@ -333,7 +333,7 @@ std::string render_check(const EnsembleConfig& config, Format format) {
   if (format == Format::kJson) {
     return dump({{"file", config.path},
                  {"ensemble", config.name},
-                 {"virtual_address", rpc::address_text(config.proxy.virtual_address)},
+                 {"virtual_address", config.proxy.addresses_text()},
                  {"address_interface", some_address_interface(config)},
                  {"roles", roles},
                  {"warnings", config.warnings}});

@@ -29,7 +29,7 @@ std::string render_backing(const routing::RoutingTables& tables, const wire::Bac
     for (std::uint32_t member : each.members) on += (on.empty() ? "" : ", ") + name_of(tables, member);
     for (const wire::Standby& standby : standbys.standbys) {
       if (standby.server == each.server)
-        waiting += (waiting.empty() ? "" : ", ") + rpc::address_text(standby.endpoint.address);
+        waiting += (waiting.empty() ? "" : ", ") + address_text(standby.endpoint.address);
     }
     rows.push_back({name_of(tables, each.server), std::to_string(each.epoch.value),
                     std::to_string(each.members.size()), std::to_string(each.copies), on,

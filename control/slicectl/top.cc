@@ -57,8 +57,8 @@ void sort_loads(std::vector<Load>& loads) {
 
 // Of one list of all servers.
 std::vector<Load> merged(const TopSample& first, const TopSample& second, Entries wire::TopResult::* list,
-                         double seconds, std::string (*name)(std::uint64_t)) {
-  std::map<std::uint64_t, wire::TopEntry> sums;
+                         double seconds, std::string (*name)(const wire::TopKey&)) {
+  std::map<wire::TopKey, wire::TopEntry> sums;
   for (const auto& [server, result] : second) {
     auto before = first.find(server);
     if (before == first.end()) continue;
@@ -71,15 +71,15 @@ std::vector<Load> merged(const TopSample& first, const TopSample& second, Entrie
   return loads;
 }
 
-std::string client_name(std::uint64_t key) {
-  return rpc::address_text(static_cast<std::uint32_t>(key));
+std::string client_name(const wire::TopKey& key) {
+  return address_text(key.client);
 }
-std::string file_name(std::uint64_t key) {
-  return fmt::format("{:#x}", key);
+std::string file_name(const wire::TopKey& key) {
+  return fmt::format("{:#x}", key.number);
 }
-std::string procedure_text(std::uint64_t key) {
+std::string procedure_text(const wire::TopKey& key) {
   return std::string(
-      nfs3::procedure_name(static_cast<std::uint32_t>(std::min<std::uint64_t>(key, UINT32_MAX))));
+      nfs3::procedure_name(static_cast<std::uint32_t>(std::min<std::uint64_t>(key.number, UINT32_MAX))));
 }
 
 void append_table(std::string& text, const char* title, const std::vector<Load>& loads, std::size_t rows) {

@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 
 wire::TopEntry top_entry(std::uint64_t key, std::uint64_t calls, Duration took, Duration slowest = 1ms) {
-  return {.key = key,
+  return {.key = {.number = key},
           .calls = calls,
           .received = calls * 1000,
           .sent = calls * 100,

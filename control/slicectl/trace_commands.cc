@@ -154,7 +154,7 @@ bool TraceCommands::parsed() const {
 Result<wire::TraceFilter> TraceCommands::filter() const {
   wire::TraceFilter filter;
   if (!client_.empty()) {
-    auto address = rpc::parse_address(client_);
+    auto address = parse_address(client_);
     if (!address) return fail(std::move(address).error());
     filter.client = *address;
   }

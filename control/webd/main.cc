@@ -44,7 +44,8 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& out) {
 }
 
 Result<std::vector<Network>> networks_of(const std::vector<std::string>& words) {
-  std::vector<Network> networks{{.address = kLoopback, .mask = kLoopbackMask}};
+  std::vector<Network> networks{Network::of_v4(kLoopback, kLoopbackMask),
+                                Network::of_host(IpAddress::of_words(0, 1))};
   for (const std::string& word : words) {
     auto network = parse_network(word);
     if (!network) return fail(std::move(network.error()));
@@ -71,7 +72,7 @@ int serve(const Arguments& arguments, const EnsembleConfig& config) {
   Metrics metrics;
   http::Listener listener(loop, metrics,
                           {.takes =
-                               [&](std::uint32_t address) {
+                               [&](IpAddress address) {
                                  return std::any_of(
                                      networks->begin(), networks->end(),
                                      [address](const Network& each) { return each.has(address); });

@@ -27,12 +27,12 @@ struct Message {
     header.nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags);
     header.nlmsg_len = NLMSG_LENGTH(sizeof(Body));
   }
-  void add(std::uint16_t type, std::uint32_t address) {
+  void add(std::uint16_t type, IpAddress address) {
     auto* at =
         reinterpret_cast<rtattr*>(reinterpret_cast<std::uint8_t*>(this) + NLMSG_ALIGN(header.nlmsg_len));
     at->rta_type = type;
     at->rta_len = RTA_LENGTH(4);
-    store_be(static_cast<std::uint8_t*>(RTA_DATA(at)), address);
+    store_be(static_cast<std::uint8_t*>(RTA_DATA(at)), address.v4());
     header.nlmsg_len = static_cast<std::uint32_t>(NLMSG_ALIGN(header.nlmsg_len) + RTA_LENGTH(4));
   }
 };
@@ -81,7 +81,7 @@ std::size_t Neighbours::ask(void* message, std::size_t size, std::uint8_t* answe
   }
 }
 
-std::optional<Neighbours::Route> Neighbours::route(std::uint32_t address) {
+std::optional<Neighbours::Route> Neighbours::route(IpAddress address) {
   Message<rtmsg> request(RTM_GETROUTE, 0);
   request.body.rtm_family = AF_INET;
   request.body.rtm_dst_len = 32;
@@ -100,7 +100,7 @@ std::optional<Neighbours::Route> Neighbours::route(std::uint32_t address) {
   return found;
 }
 
-bool Neighbours::neighbour(std::uint32_t ifindex, std::uint32_t address, std::array<std::uint8_t, 6>& out) {
+bool Neighbours::neighbour(std::uint32_t ifindex, IpAddress address, std::array<std::uint8_t, 6>& out) {
   Message<ndmsg> request(RTM_GETNEIGH, 0);
   request.body.ndm_family = AF_INET;
   request.body.ndm_ifindex = static_cast<int>(ifindex);
@@ -122,7 +122,7 @@ bool Neighbours::neighbour(std::uint32_t ifindex, std::uint32_t address, std::ar
   return ok && has_address && (body.ndm_state & kUsable) != 0;
 }
 
-void Neighbours::probe(std::uint32_t ifindex, std::uint32_t address) {
+void Neighbours::probe(std::uint32_t ifindex, IpAddress address) {
   Message<ndmsg> request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK);
   request.body.ndm_family = AF_INET;
   request.body.ndm_ifindex = static_cast<int>(ifindex);
@@ -142,7 +142,7 @@ bool Neighbours::interface_address(std::uint32_t ifindex, std::array<std::uint8_
   return ok;
 }
 
-std::optional<NextHop> Neighbours::resolve(std::uint32_t address) {
+std::optional<NextHop> Neighbours::resolve(IpAddress address) {
   std::optional<Route> way = route(address);
   if (!way) return std::nullopt;
   NextHop hop;

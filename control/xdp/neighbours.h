@@ -29,7 +29,7 @@ class Neighbours {
   // The way to `address` (host byte order). Nothing where it is this host, has no route, or its hardware
   // address is not known yet: then the kernel has been asked to find it out, and the next call may know.
   // Blocks for microseconds: the kernel answers at once.
-  std::optional<NextHop> resolve(std::uint32_t address);
+  std::optional<NextHop> resolve(IpAddress address);
   // Brings the way to every server in `tables` up to date; one without a known way is left to the stack. What
   // the XDP program doubts of a server (slice_server.doubts) counts from the first call on, for all servers
   // behind an interface that one of them shares with clients, and for good; that replies come from another
@@ -44,12 +44,12 @@ class Neighbours {
     std::uint32_t ifindex = 0;
     std::uint32_t gateway = 0;
   };
-  std::optional<Route> route(std::uint32_t address);
+  std::optional<Route> route(IpAddress address);
   void refresh(slice_server& server);
   void review_doubts(const Tables& tables);
   // False: not known. Asks for it where it is unknown or may be out of date.
-  bool neighbour(std::uint32_t ifindex, std::uint32_t address, std::array<std::uint8_t, 6>& out);
-  void probe(std::uint32_t ifindex, std::uint32_t address);
+  bool neighbour(std::uint32_t ifindex, IpAddress address, std::array<std::uint8_t, 6>& out);
+  void probe(std::uint32_t ifindex, IpAddress address);
   bool interface_address(std::uint32_t ifindex, std::array<std::uint8_t, 6>& out);
   // Sends one request and reads its one answer.
   std::size_t ask(void* message, std::size_t size, std::uint8_t* answer, std::size_t room);

@@ -33,9 +33,9 @@ class NeighboursTest : public ::testing::Test {
     place(3, 0x0a4d0802);
     refresh();
   }
-  void place(std::size_t index, std::uint32_t address) {
+  void place(std::size_t index, IpAddress address) {
     server(index) = {};
-    store_be(server(index).ipv4, address);
+    store_be(server(index).ipv4, address.v4());
     server(index).port = 2049;
   }
   slice_server& server(std::size_t index) { return memory_.tables().servers[index]; }

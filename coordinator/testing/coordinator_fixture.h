@@ -248,7 +248,7 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
     nfs3::CommitOk ok;
   };
   void commit(routing::FileHandle handle, std::function<void(Committed)> done, std::uint32_t uid = 1000,
-              std::uint32_t address = 0x0a4d0102) {
+              IpAddress address = 0x0a4d0102) {
     rpc::XdrWriter arguments;
     routing::HandleBytes bytes = handles_.mint(handle);
     if (handle.hint.can_patch) bytes[32] |= 0x80;
@@ -261,8 +261,7 @@ class CoordinatorFixture : public service::testing::ServiceFixture {
     Buffer record = rpc::encode_request(request, Xid{++xid_}, {}, 0);
     spawn(commit_to_end(process().dispatcher, std::move(record), {address, 700}, std::move(done)));
   }
-  Committed commit_now(routing::FileHandle handle, std::uint32_t uid = 1000,
-                       std::uint32_t address = 0x0a4d0102) {
+  Committed commit_now(routing::FileHandle handle, std::uint32_t uid = 1000, IpAddress address = 0x0a4d0102) {
     std::optional<Committed> out;
     commit(handle, [&](Committed c) { out = c; }, uid, address);
     EXPECT_TRUE(loop_.run_until([&] { return out.has_value(); })) << "COMMIT never answered";

@@ -3,12 +3,13 @@
 proxy's namespace, which routes between them and the client's namespace and holds the virtual address.
 
     ensemble.py up [--config FILE] [--directories N] [--storage N] [--policy mkdir-switching|name-hashing] [--probability P] [--copies N]
-                   [--managers N --etcd [MEMBERS]] [--one-process] [--unprivileged] [--patience SECONDS]
+                   [--managers N --etcd [MEMBERS]] [--ipv6 [clients|all]] [--one-process] [--unprivileged] [--patience SECONDS]
                                         make the namespaces, start every process, wait until all serve; --one-process: all servers are
                                         one slice-hostd on one host, and call each other without sockets; --unprivileged: each process with
                                         the user, capabilities and system calls that its unit in deploy/systemd says; --managers: several,
-                                        that share their state in an etcd of so many members (3), on hosts of their own; --patience: how
-                                        long that may take (default 30), where the machine is emulated
+                                        that share their state in an etcd of so many members (3), on hosts of their own; --ipv6: the
+                                        volume has a second address, of IPv6, for clients; all: and its servers have addresses of IPv6
+                                        alone; --patience: how long that may take (default 30), where the machine is emulated
     ensemble.py down                    stop what `up` started, take the namespaces away (data stays)
     ensemble.py status                  the processes that `up` started, and whether each runs
     ensemble.py kill|stop|start|restart NAME [--kill] [--crash-at POINT[:N]]   one process (kill: SIGKILL; stop: SIGTERM); --kill:
@@ -36,7 +37,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))  # this file ma
 import confine  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CLIENT_NET = "10.77.1"
+CLIENT_NET = 1  # leg
+NET, NET6 = "10.77.{}", "fd77:0:0:{}:"  # of each leg: where .1 and :1 are the proxy's, .2 and :2 the other end's
+VIRTUAL6 = "fd77::1"
+SERVER_ADDRESS = re.compile(r"10\.77\.(\d+)\.2|fd77:0:0:(\d+)::2")
 HOST_PROCESS = "host1"  # of --one-process
 HOST_PROGRAM = "slice-hostd"
 PROGRAMS = {
@@ -131,6 +135,17 @@ def with_etcd(text, members):
     return f"{head}\n[managers]\netcd = [{urls}]\n{bracket}{servers}"
 
 
+def with_ipv6(text, whose):
+    """The configuration of a volume with an address of either family; "all": and of servers that have addresses of IPv6 alone."""
+    text = re.sub(r'^virtual_address = ("[^"]*")$', rf'virtual_address = [\1, "{VIRTUAL6}"]', text, flags=re.MULTILINE)
+    text = re.sub(r'^clients = "10.77.0.0/16"$', 'clients = ["10.77.0.0/16", "fd77::/16"]', text, flags=re.MULTILINE)
+    text = text.replace('scrapers = ["10.77.0.0/16"]', 'scrapers = ["10.77.0.0/16", "fd77::/16"]')
+    if whose == "all":
+        text = re.sub(r'"10\.77\.(\d+)\.([12])"', lambda found: f'"{NET6.format(found[1])}:{found[2]}"', text.replace("standbys = [", "standbys = [ "))
+        text = text.replace(f'"{NET6.format(0)}:1"', '"10.77.0.1"')
+    return text
+
+
 def etcd_members(config):
     """Its etcd's members, as servers are described."""
     urls = config.get("managers", {}).get("etcd", [])
@@ -138,7 +153,7 @@ def etcd_members(config):
 
 
 def shaped(text, directories=None, storage=None, small_files=None, coordinators=None, managers=None, etcd=None, policy=None, probability=None, copies=None,
-           backing=None, standbys=None, one_process=None, xdp=None):
+           backing=None, standbys=None, ipv6=None, one_process=None, xdp=None):
     """A template of ensemble.toml with that many servers of each role, added at its end on hosts of their own, that policy for names, and
     that many copies of new files; etcd: with so many members of it; backing: servers of names, small files and intentions keep what they
     have on so many storage nodes; standbys: and each may run on one more host; one_process: of servers that share a process; xdp: so attached."""
@@ -168,6 +183,8 @@ def shaped(text, directories=None, storage=None, small_files=None, coordinators=
         raise Failure("--standbys: with --backing, and not with --one-process")
     if backing is not None:
         text = with_backing(text, backing, standbys)
+    if ipv6:
+        text = with_ipv6(text, ipv6)
     if one_process:
         xdp = xdp or "off"  # its requests lead to no other host: a program would cost time and save none
     if xdp is not None:
@@ -245,7 +262,10 @@ class Ensemble:
             self.processes = json.loads(self.processes_path.read_text())
         self.one_process = HOST_PROCESS in self.processes
         self.unprivileged = self.unprivileged_path.exists()
-        self.virtual = self.config["proxy"]["virtual_address"]
+        virtual = self.config["proxy"]["virtual_address"]
+        self.virtuals = [virtual] if isinstance(virtual, str) else virtual
+        self.virtual = self.virtuals[0]
+        self.virtual6 = next((each for each in self.virtuals if ":" in each), None)
 
     def server(self, name):
         for server in [*self.servers, *self.etcd]:
@@ -283,17 +303,18 @@ class Ensemble:
 
     @staticmethod
     def leg_number(server):
-        octets = server["address"].split(".")
-        if octets[:2] != ["10", "77"] or octets[3] != "2":
-            raise Failure(f"server {server['name']}: address {server['address']} is not 10.77.N.2, which the local ensemble needs")
-        return int(octets[2])
+        found = SERVER_ADDRESS.fullmatch(server["address"])
+        if not found:
+            raise Failure(f"server {server['name']}: address {server['address']} is not 10.77.N.2 or fd77:0:0:N::2, which the local ensemble needs")
+        return int(found[1] or found[2])
 
     def legs(self):
         places = [*self.servers, *self.etcd, *map(self.place, self.processes)]
         return sorted({self.leg_number(s) for s in places if self.host_ns(s) != self.proxy_ns()})
 
-    def add_leg(self, name, namespace, net):
-        """A veth: `name` in the proxy's namespace with NET.1, eth0 in `namespace` with NET.2 and the default route."""
+    def add_leg(self, name, namespace, number):
+        """A veth: `name` in the proxy's namespace with NET.1, eth0 in `namespace` with NET.2 and the default route; of IPv6 the same."""
+        net = NET.format(number)
         run("ip", "netns", "add", namespace)
         run("ip", "link", "add", name, "netns", self.proxy_ns(), "type", "veth", "peer", "name", "eth0", "netns", namespace)
         self.ip(self.proxy_ns(), "addr", "add", f"{net}.1/24", "dev", name)
@@ -302,6 +323,11 @@ class Ensemble:
         self.ip(namespace, "link", "set", "eth0", "up")
         self.ip(namespace, "link", "set", "lo", "up")
         self.ip(namespace, "route", "add", "default", "via", f"{net}.1")
+        if self.virtual6:
+            net6 = NET6.format(number)
+            self.ip(self.proxy_ns(), "addr", "add", f"{net6}:1/64", "dev", name, "nodad")
+            self.ip(namespace, "addr", "add", f"{net6}:2/64", "dev", "eth0", "nodad")
+            self.ip(namespace, "route", "add", "default", "via", f"{net6}:1")
         # XDP_REDIRECT to a veth delivers only where the peer's GRO is on; without it packets vanish silently.
         run("nsenter", f"--net=/run/netns/{namespace}", "ethtool", "-K", "eth0", "gro", "on", check=False)
 
@@ -311,13 +337,13 @@ class Ensemble:
     def make_network(self):
         run("ip", "netns", "add", self.proxy_ns())
         self.ip(self.proxy_ns(), "link", "set", "lo", "up")
-        for address in {self.virtual, *(s["address"] for s in self.servers if self.one_process)}:
-            self.ip(self.proxy_ns(), "addr", "add", f"{address}/32", "dev", "lo")
+        for address in {*self.virtuals, *(s["address"] for s in self.servers if self.one_process)}:
+            self.ip(self.proxy_ns(), "addr", "add", f"{address}/{128 if ':' in address else 32}", "dev", "lo")
         run("nsenter", f"--net=/run/netns/{self.proxy_ns()}", "sysctl", "-qw", "net.ipv4.ip_forward=1",
-            "net.ipv4.conf.all.rp_filter=1", "net.ipv4.conf.default.rp_filter=1")
+            "net.ipv4.conf.all.rp_filter=1", "net.ipv4.conf.default.rp_filter=1", *(["net.ipv6.conf.all.forwarding=1"] if self.virtual6 else []))
         self.add_leg("client", self.client_ns(), CLIENT_NET)
         for number in self.legs():
-            self.add_leg(f"host{number}", f"{self.prefix()}-host{number}", f"10.77.{number}")
+            self.add_leg(f"host{number}", f"{self.prefix()}-host{number}", number)
 
     def remove_network(self):
         existing = {line.split()[0] for line in run("ip", "netns", "list").stdout.splitlines() if line.strip()}
@@ -475,7 +501,7 @@ class Ensemble:
             shutil.rmtree(folder, ignore_errors=True)
 
     def namespaces(self):
-        return {"client": self.client_ns(), "proxy": self.proxy_ns(), "virtual": self.virtual,
+        return {"client": self.client_ns(), "proxy": self.proxy_ns(), "virtual": self.virtual, "virtual6": self.virtual6,
                 "config": str(self.config_path), "pids": self.status(),
                 "hosts": {s["name"]: self.host_ns(s) for s in [*self.servers, *self.etcd]},
                 "addresses": {s["name"]: s["address"] for s in [*self.servers, *self.etcd]},
@@ -503,6 +529,8 @@ def main():
                         "so many storage nodes each")
     parser.add_argument("--standbys", action="store_true", help="with --backing: each of them has a process on a second host, which stands by for it")
     parser.add_argument("--xdp", choices=["native", "generic", "off"], help="how the XDP program is attached (default: the template's; off with --one-process)")
+    parser.add_argument("--ipv6", nargs="?", const="clients", choices=["clients", "all"], help="the volume has a second address, of IPv6; all: its servers have "
+                        "none of IPv4")
     parser.add_argument("--one-process", action="store_true", help="all servers in one slice-hostd")
     parser.add_argument("--unprivileged", action="store_true", help="each process confined as its unit in deploy/systemd says")
     parser.add_argument("--patience", type=float, help="with up: seconds until all must serve (default: 30)")
@@ -514,7 +542,7 @@ def main():
         return 0
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
                         small_files=given.small_files, coordinators=given.coordinators, managers=given.managers, etcd=given.etcd,
-                        policy=given.policy, probability=given.probability, copies=given.copies, backing=given.backing, standbys=given.standbys, one_process=given.one_process, xdp=given.xdp,
+                        policy=given.policy, probability=given.probability, copies=given.copies, backing=given.backing, standbys=given.standbys, ipv6=given.ipv6, one_process=given.one_process, xdp=given.xdp,
                         unprivileged=given.unprivileged)
     try:
         if given.verb == "up":

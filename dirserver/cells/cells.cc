@@ -159,7 +159,9 @@ bool NameBucket::insert(std::string_view name, const Target& target) {
 }
 
 std::size_t CallKeyHash::operator()(const CallKey& key) const {
-  std::uint64_t mixed = (std::uint64_t{key.address} << 32 | key.xid.value) * 0x9e3779b97f4a7c15ull;
+  std::uint64_t mixed =
+      (key.address.low() << 32 ^ key.address.high() * 0xff51afd7ed558ccdull ^ key.xid.value) *
+      0x9e3779b97f4a7c15ull;
   mixed +=
       (std::uint64_t{key.caller.uid} << 32 | (key.caller.gid ^ key.caller.groups)) * 0xc2b2ae3d27d4eb4full;
   return static_cast<std::size_t>(mixed ^ (mixed >> 29) ^ (std::uint64_t{key.checksum} << 8) ^ key.procedure);

@@ -150,7 +150,7 @@ struct NameBucket {
 // ---- other records ----
 // A client's call, as the duplicate-request cache knows it: the port is not part of it.
 struct CallKey {
-  std::uint32_t address = 0;
+  IpAddress address;
   Xid xid;
   std::uint32_t procedure = 0;
   std::uint32_t checksum = 0;  // CRC-32C of the arguments

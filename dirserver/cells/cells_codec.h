@@ -24,6 +24,13 @@ class CellWriter {
     out_.resize(at + sizeof value);
     store_be(reinterpret_cast<std::uint8_t*>(out_.data()) + at, value);
   }
+  // Four bytes of an IPv4 address, as all versions have them; one of IPv6 stands behind IpAddress::kNotV4.
+  void address(IpAddress address) {
+    number(address.word());
+    if (address.is_v4()) return;
+    number(address.high());
+    number(address.low());
+  }
   void time(nfs3::Time time) {
     number(time.seconds);
     number(time.nanoseconds);
@@ -41,7 +48,7 @@ class CellWriter {
     number(target.cell_key);
   }
   void call(const CallKey& key) {
-    number(key.address);
+    address(key.address);
     number(key.xid.value);
     number(key.procedure);
     number(key.checksum);
@@ -83,6 +90,14 @@ class CellReader {
     left_.remove_prefix(sizeof(T));
     return value;
   }
+  IpAddress address() {
+    const auto word = number<std::uint32_t>();
+    if (word != IpAddress::kNotV4) return word;
+    const auto high = number<std::uint64_t>();
+    const IpAddress read = IpAddress::of_words(high, number<std::uint64_t>());
+    if (read.is_v4()) ok_ = false;
+    return read;
+  }
   nfs3::Time time() {
     std::uint32_t seconds = number<std::uint32_t>();
     return {seconds, number<std::uint32_t>()};
@@ -107,7 +122,7 @@ class CellReader {
   }
   CallKey call() {
     CallKey key;
-    key.address = number<std::uint32_t>();
+    key.address = address();
     key.xid.value = number<std::uint32_t>();
     key.procedure = number<std::uint32_t>();
     key.checksum = number<std::uint32_t>();

@@ -258,7 +258,7 @@ std::string encode(const CutRecord& record) {
   CellWriter out(kCallVersion);
   out.transaction(record.id);
   out.call(record.call);
-  out.number(record.client.address);
+  out.address(record.client.address);
   out.number(record.client.port);
   rpc::XdrWriter credential;
   if (record.credential) rpc::encode_auth_sys(credential, *record.credential);
@@ -277,7 +277,7 @@ Result<CutRecord> decode_cut(std::string_view value) {
   CutRecord record;
   record.id = in.transaction();
   record.call = in.call();
-  record.client.address = in.number<std::uint32_t>();
+  record.client.address = in.address();
   record.client.port = in.number<std::uint16_t>();
   if (std::string body = in.text(); !body.empty()) {
     auto credential = rpc::decode_auth_sys(as_bytes(body));

@@ -37,14 +37,14 @@ auto find_wanted(Wanted& among, const Locker& owner, const ByteRange& range) {
 // ---- as cells have them ----
 
 void write(CellWriter& out, const Locker& owner) {
-  out.number(owner.host.address);
+  out.address(owner.host.address);
   out.text(owner.host.name);
   out.number(static_cast<std::uint32_t>(owner.process));
   out.text(owner.handle);
 }
 Locker read_owner(CellReader& in) {
   Locker owner;
-  owner.host.address = in.number<std::uint32_t>();
+  owner.host.address = in.address();
   owner.host.name = in.text();
   owner.process = static_cast<std::int32_t>(in.number<std::uint32_t>());
   owner.handle = in.text();
@@ -270,7 +270,7 @@ bool ClientLocks::unshare(const Locker& owner) {
   return std::erase_if(shares_, [&](const ShareReservation& each) { return each.owner == owner; }) > 0;
 }
 
-bool ClientLocks::free(std::uint32_t address, std::string_view name, std::optional<std::int32_t> keep) {
+bool ClientLocks::free(IpAddress address, std::string_view name, std::optional<std::int32_t> keep) {
   auto goes = [&](const Locker& owner, std::int32_t state) {
     return owner.host.address == address && state != keep && owner.host.is_called(name);
   };

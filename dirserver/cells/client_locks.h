@@ -19,7 +19,7 @@ namespace slice::dirserver {
 
 // A host by its address and by the name that it calls itself: several may share either.
 struct LockHost {
-  std::uint32_t address = 0;
+  IpAddress address;
   std::string name;
   auto operator<=>(const LockHost&) const = default;
   // Whether a host that says that this is its name may be the one: NSM's name may have a domain behind it.
@@ -104,7 +104,7 @@ class ClientLocks {
   bool share(const ShareReservation& wanted);
   bool unshare(const Locker& owner);
   // All of a host, as it calls itself, but what runs with NSM's number `keep` took. Whether anything changed.
-  bool free(std::uint32_t address, std::string_view name, std::optional<std::int32_t> keep);
+  bool free(IpAddress address, std::string_view name, std::optional<std::int32_t> keep);
 
   bool empty() const { return held_.empty() && waiting_.empty() && untold_.empty() && shares_.empty(); }
   // Whether the lock can be had beside all others, by the limits above.

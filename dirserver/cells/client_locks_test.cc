@@ -10,8 +10,8 @@
 namespace slice::dirserver {
 namespace {
 
-Locker locker(int number, std::uint32_t address = 1) {
-  return {{address, "host" + std::to_string(address)}, number, "owner"};
+Locker locker(int number, IpAddress address = 1) {
+  return {{address, "host" + address_text(address)}, number, "owner"};
 }
 HeldLock exclusive(const Locker& owner, std::uint64_t first, std::uint64_t last) {
   return {.owner = owner, .range = {first, last}, .exclusive = true, .state = 3};
@@ -136,7 +136,7 @@ TEST(ClientLocks, SharesDenyOneAnother) {
 TEST(ClientLocks, HaveLimits) {
   ClientLocks locks;
   std::size_t had = 0;
-  auto fill = [&](std::uint32_t address) {
+  auto fill = [&](IpAddress address) {
     for (std::uint64_t at = 0; locks.has_room(awaited(shared(locker(1, address), at, at))); at += 2) {
       locks.lock(shared(locker(1, address), at, at));
       ++had;

@@ -41,7 +41,7 @@ std::vector<FileId> ClientLockCells::files(SiteId site) const {
   return all;
 }
 
-bool ClientLockCells::full(std::uint32_t address) const {
+bool ClientLockCells::full(IpAddress address) const {
   auto found = by_client_.find(address);
   return found != by_client_.end() && found->second >= kMostOfClient;
 }
@@ -77,7 +77,7 @@ std::set<Locker> ClientLockCells::leads_to(std::set<Locker> from) const {
 void ClientLockCells::count(const ClientLocks& locks, std::int64_t by) {
   held_count_ += by * static_cast<std::int64_t>(locks.held().size() + locks.shares().size());
   waiting_count_ += by * static_cast<std::int64_t>(locks.waiting().size());
-  locks.each_address([&](std::uint32_t address) {
+  locks.each_address([&](IpAddress address) {
     std::size_t& many = by_client_[address];
     many = static_cast<std::size_t>(static_cast<std::int64_t>(many) + by);
     if (many == 0) by_client_.erase(address);

@@ -34,7 +34,7 @@ class ClientLockCells {
   // Of a site, in order; the files may change meanwhile.
   std::vector<FileId> files(SiteId site) const;
   // Whether the client has as many as it may.
-  bool full(std::uint32_t address) const;
+  bool full(IpAddress address) const;
   // All that these wait for on this server, directly or by way of one another, and they themselves. No more
   // than kMostLed of them, and found among no more than kMostLooks waits.
   static constexpr std::size_t kMostLed = 256, kMostLooks = 100'000;
@@ -50,7 +50,7 @@ class ClientLockCells {
 
   std::map<FileId, ClientLocks> files_;
   std::set<FileId> with_waiters_;
-  std::unordered_map<std::uint32_t, std::size_t> by_client_;
+  std::unordered_map<IpAddress, std::size_t> by_client_;
   Gauge &locks_, &waiting_;
   std::int64_t held_count_ = 0, waiting_count_ = 0;
 };

@@ -56,7 +56,7 @@ TEST_F(DuplicateTest, OtherClientsXidsAndArgumentsAreOtherCalls) {
   nfs3::MkdirArgs args{.where = {top, "d"}};
   std::string first = results(Procedure::kMkdir, args, 1);
   EXPECT_NE(results(Procedure::kMkdir, args, 2), first);
-  EXPECT_NE(results(Procedure::kMkdir, args, 1, {kClient.address + 1, kClient.port}), first);
+  EXPECT_NE(results(Procedure::kMkdir, args, 1, {kClient.address.v4() + 1, kClient.port}), first);
   nfs3::MkdirArgs other{.where = {top, "e"}};
   std::string third = results(Procedure::kMkdir, other, 1);
   EXPECT_NE(third, first);
@@ -126,7 +126,7 @@ TEST_F(DuplicateTest, AskedToComeAgainIsNotRemembered) {
 
 class DuplicateBoundsTest : public ::testing::Test {
  protected:
-  CallKey key(std::uint32_t xid, std::uint32_t uid = 1000, std::uint32_t address = 1) {
+  CallKey key(std::uint32_t xid, std::uint32_t uid = 1000, IpAddress address = 1) {
     return {.address = address,
             .xid = Xid{xid},
             .procedure = 8,

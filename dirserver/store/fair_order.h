@@ -17,13 +17,14 @@
 #include <tuple>
 #include <utility>
 
+#include "common/ip_address.h"
 #include "common/loop.h"
 
 namespace slice::dirserver {
 
 // Whose share something counts in.
 struct Holder {
-  std::uint32_t address = 0;
+  IpAddress address;
   std::uint32_t uid = 0;
   auto operator<=>(const Holder&) const = default;
 };
@@ -66,9 +67,9 @@ class FairOrder {
 
   std::list<Node> by_age_;  // oldest first
   std::map<Holder, Share> shares_;
-  std::map<std::uint32_t, std::size_t> addresses_;                         // their weight
-  std::set<std::pair<std::size_t, std::uint32_t>> largest_address_;        // (weight, address)
-  std::set<std::tuple<std::uint32_t, std::size_t, std::uint32_t>> users_;  // (address, weight, uid)
+  std::map<IpAddress, std::size_t> addresses_;                         // their weight
+  std::set<std::pair<std::size_t, IpAddress>> largest_address_;        // (weight, address)
+  std::set<std::tuple<IpAddress, std::size_t, std::uint32_t>> users_;  // (address, weight, uid)
   std::size_t weight_ = 0;
 };
 
@@ -93,7 +94,7 @@ void FairOrder<Item>::erase(Place place) {
 
 template <class Item>
 const Item& FairOrder<Item>::next_to_go() const {
-  std::uint32_t address = largest_address_.rbegin()->second;
+  IpAddress address = largest_address_.rbegin()->second;
   auto behind = users_.lower_bound({address, SIZE_MAX, UINT32_MAX});
   std::uint32_t uid = std::get<2>(*std::prev(behind));
   return shares_.find({address, uid})->second.by_age.front()->item;

@@ -7,7 +7,7 @@ namespace {
 
 class FairOrderTest : public ::testing::Test {
  protected:
-  FairOrder<int>::Place add(std::uint32_t address, std::uint32_t uid, int item, std::size_t weight = 1) {
+  FairOrder<int>::Place add(IpAddress address, std::uint32_t uid, int item, std::size_t weight = 1) {
     return order_.add({address, uid}, weight, MonoTime{Duration(item)}, item);
   }
   FairOrder<int> order_;

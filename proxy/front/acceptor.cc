@@ -1,6 +1,5 @@
 #include "proxy/front/acceptor.h"
 
-#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "proxy/stream/socket_stream.h"
+#include "rpc/bound_socket.h"
 
 namespace slice::proxy {
 namespace {
@@ -34,15 +34,14 @@ Acceptor::~Acceptor() {
 
 void Acceptor::accept() {
   for (std::size_t i = 0; i < kAcceptsARound; ++i) {
-    sockaddr_in from{};
-    socklen_t size = sizeof from;
-    int fd = ::accept4(listener_, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    rpc::SocketAddress from;
+    int fd = ::accept4(listener_, from.get(), from.size(), SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno != EAGAIN && errno != EWOULDBLOCK) pause();
       return;
     }
-    take_(std::make_unique<SocketStream>(loop_, fd), {ntohl(from.sin_addr.s_addr), ntohs(from.sin_port)});
+    take_(std::make_unique<SocketStream>(loop_, fd), from.endpoint());
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "common/log.h"
 #include "proxy/front/listener_guard.h"
+#include "rpc/bound_socket.h"
 
 namespace slice::proxy {
 namespace {
@@ -26,8 +27,7 @@ bool is_bound_to(int fd, int type, rpc::Endpoint at) {
   int its_type = 0;
   socklen_t size = sizeof its_type;
   if (::getsockopt(fd, SOL_SOCKET, SO_TYPE, &its_type, &size) != 0 || its_type != type) return false;
-  auto its_endpoint = endpoint_of_socket(fd);
-  return its_endpoint && *its_endpoint == at;
+  return rpc::local_endpoint(fd) == at;
 }
 
 }  // namespace

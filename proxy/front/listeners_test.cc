@@ -36,7 +36,7 @@ int connect_to(rpc::Endpoint at) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(at.port);
-  address.sin_addr.s_addr = htonl(at.address);
+  address.sin_addr.s_addr = htonl(at.address.v4());
   if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
   int error = errno;
   ::close(fd);

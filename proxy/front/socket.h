@@ -17,8 +17,6 @@ enum class Sharing {
 };
 // `type` is SOCK_STREAM (listening already) or SOCK_DGRAM. May be bound before the address is configured.
 Result<BoundSocket> bind_socket(int type, rpc::Endpoint at, Sharing sharing);
-// Nothing where it is none of IPv4.
-Result<rpc::Endpoint> endpoint_of_socket(int fd);
 
 }  // namespace slice::proxy
 

@@ -119,7 +119,7 @@ UdpFront::Peer* UdpFront::peer_at(rpc::Endpoint from) {
 
 // One host's many ports are no reason to refuse others, nor are the ports of many: who has most of them loses
 // the one that was silent for longest, which costs it nothing. False where all have calls under way.
-bool UdpFront::make_room(std::uint32_t address) {
+bool UdpFront::make_room(IpAddress address) {
   auto own = senders_.find(address);
   Senders* from = nullptr;
   if (own != senders_.end() && own->second.count >= kPeersOfAddress) {

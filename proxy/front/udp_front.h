@@ -47,7 +47,7 @@ class UdpFront {
     std::size_t count = 0;
   };
   Peer* peer_at(rpc::Endpoint from);
-  bool make_room(std::uint32_t address);
+  bool make_room(IpAddress address);
   Senders* most_crowded();
   void place(Peer& peer);
   void rank(Senders& senders);
@@ -65,7 +65,7 @@ class UdpFront {
   // none has more than `most_of_address_`. So who has to go is found without a search.
   std::vector<IntrusiveList<Senders, OfCount>> by_count_;
   std::size_t most_of_address_ = 0;
-  std::unordered_map<std::uint32_t, Senders> senders_;  // by address
+  std::unordered_map<IpAddress, Senders> senders_;  // by address
   std::unordered_map<rpc::Endpoint, std::unique_ptr<Peer>> peers_;
   Counter &received_, &repeated_, &refused_, &strangers_, &unsent_, &now_;
   rpc::Refusals refusals_;

@@ -1,4 +1,4 @@
-// UdpSocket: the datagrams of a socket on the virtual address.
+// UdpSocket: the datagrams of the sockets on the virtual addresses, one of IPv4 and one of IPv6 at most.
 #ifndef SLICE_PROXY_FRONT_UDP_SOCKET_H
 #define SLICE_PROXY_FRONT_UDP_SOCKET_H
 
@@ -9,21 +9,23 @@ namespace slice::proxy {
 
 class UdpSocket : public DatagramPort {
  public:
-  // `fd` is its own from here on.
-  UdpSocket(rpc::EpollLoop& loop, int fd);
+  explicit UdpSocket(rpc::EpollLoop& loop);
   ~UdpSocket() override;
   UdpSocket(const UdpSocket&) = delete;
   UdpSocket& operator=(const UdpSocket&) = delete;
 
-  // From now on gives what comes to `front`, which lives until the loop runs no more. Once.
-  void serve(UdpFront& front);
+  // Gives what comes to `front`, which lives until the loop runs no more. Once, before there are sockets.
+  void serve(UdpFront& front) { front_ = &front; }
+  bool serves() const { return front_ != nullptr; }
+  // A bound socket, its own from here on.
+  void add(int fd);
   bool send(rpc::Endpoint to, std::span<const iovec> datagram) override;
 
  private:
-  void read();
+  void read(int fd);
 
   rpc::EpollLoop& loop_;
-  const int fd_;
+  int v4_ = -1, v6_ = -1;
   Buffer buffer_;
   UdpFront* front_ = nullptr;
 };

@@ -13,47 +13,40 @@
 #include "rpc/message.h"
 
 namespace slice::proxy {
-namespace {
-
-constexpr std::uint16_t kHighest = 1023, kLowest = 600;  // ports that programs look for one in
-
-bool bind_reserved(int socket, std::uint32_t address) {
-  for (std::uint16_t port = kHighest; port >= kLowest; --port) {
-    const sockaddr_in at = rpc::socket_address({address, port});
-    if (::bind(socket, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return true;
-    if (errno != EADDRINUSE) return false;
+Result<std::unique_ptr<ClientCalls>> ClientCalls::open(Loop& loop, const std::vector<IpAddress>& addresses,
+                                                       const std::function<std::uint64_t()>& random) {
+  std::unique_ptr<ClientCalls> made(new ClientCalls(loop, static_cast<std::uint32_t>(random())));
+  for (const IpAddress address : addresses) {
+    if (Status added = made->add_socket(address); !added) return fail(std::move(added).error());
   }
-  return false;
+  return made;
 }
 
-}  // namespace
+ClientCalls::ClientCalls(Loop& loop, std::uint32_t first_xid) : loop_(loop), xid_(first_xid) {}
 
-Result<std::unique_ptr<ClientCalls>> ClientCalls::open(Loop& loop, std::uint32_t address,
-                                                       const std::function<std::uint64_t()>& random) {
-  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+Status ClientCalls::add_socket(IpAddress address) {
+  const int socket = rpc::socket_for(address, SOCK_DGRAM | SOCK_NONBLOCK);
   if (socket < 0) return fail(Errc::kIo, "a socket for calls of clients: {}", std::strerror(errno));
-  const int on = 1;
-  ::setsockopt(socket, IPPROTO_IP, IP_FREEBIND, &on, sizeof on);
-  if (!bind_reserved(socket, address)) {
+  rpc::bind_freely(socket);
+  if (!rpc::bind_reserved(socket, address)) {
     const int error = errno;
     ::close(socket);
-    return fail(Errc::kIo, "no port of {} for calls of clients: {}", rpc::address_text(address),
+    return fail(Errc::kIo, "no port of {} for calls of clients: {}", address_text(address),
                 std::strerror(error));
   }
-  return std::unique_ptr<ClientCalls>(new ClientCalls(loop, socket, static_cast<std::uint32_t>(random())));
-}
-
-ClientCalls::ClientCalls(Loop& loop, int socket, std::uint32_t first_xid)
-    : loop_(loop), socket_(socket), xid_(first_xid) {
-  loop_.watch_readable(socket_, [this] { read(); });
+  (address.is_v4() ? v4_ : v6_) = socket;
+  loop_.watch_readable(socket, [this, socket] { read(socket); });
+  return {};
 }
 
 ClientCalls::~ClientCalls() {
-  loop_.unwatch_readable(socket_);
+  for (const int socket : {v4_, v6_})
+    if (socket >= 0) loop_.unwatch_readable(socket);
   closed_ = true;
   // Who waits ends now.
   for (auto& [xid, waiting] : std::exchange(waiting_, {})) waiting.reply.set(std::nullopt);
-  ::close(socket_);
+  for (const int socket : {v4_, v6_})
+    if (socket >= 0) ::close(socket);
 }
 
 Task<ClientCalls::Answer> ClientCalls::call(rpc::Endpoint to, Procedure what, Buffer arguments,
@@ -66,14 +59,14 @@ Task<ClientCalls::Answer> ClientCalls::call(rpc::Endpoint to, Procedure what, Bu
   header.arguments = arguments.view();
   rpc::XdrWriter datagram;
   rpc::encode_call(datagram, header);
-  const sockaddr_in address = rpc::socket_address(to);
+  const rpc::SocketAddress address(to);
   Answer answer;
   std::optional<Buffer> record;
   for (auto wait = tries.begin(); wait != tries.end() && !record; ++wait) {
     OneShot<std::optional<Buffer>> reply;
     waiting_[header.xid.value] = {to, reply};
-    ::sendto(socket_, datagram.view().data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&address),
-             sizeof address);
+    ::sendto(to.address.is_v4() ? v4_ : v6_, datagram.view().data(), datagram.size(), 0, address.get(),
+             address.length());
     ++answer.sent;
     const TimerId over = loop_.after(*wait, [reply] { reply.set(std::nullopt); });
     record = co_await reply;
@@ -88,17 +81,15 @@ Task<ClientCalls::Answer> ClientCalls::call(rpc::Endpoint to, Procedure what, Bu
   co_return answer;
 }
 
-void ClientCalls::read() {
+void ClientCalls::read(int socket) {
   std::array<std::uint8_t, 2048> bytes;
   while (true) {
-    sockaddr_in from{};
-    socklen_t size = sizeof from;
-    const ssize_t got =
-        ::recvfrom(socket_, bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
+    rpc::SocketAddress from;
+    const ssize_t got = ::recvfrom(socket, bytes.data(), bytes.size(), 0, from.get(), from.size());
     if (got < 0) return;
     if (got < 4) continue;
     auto found = waiting_.find(load_be<std::uint32_t>(bytes.data()));
-    if (found == waiting_.end() || found->second.from != rpc::endpoint_of(from)) continue;
+    if (found == waiting_.end() || found->second.from != from.endpoint()) continue;
     const OneShot<std::optional<Buffer>> reply = found->second.reply;
     reply.set(Buffer(ByteView(bytes).first(static_cast<std::size_t>(got))));
   }

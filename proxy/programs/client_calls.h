@@ -1,5 +1,5 @@
-// ClientCalls: calls of programs on clients' hosts, over UDP, from the virtual address: whom a client waits
-// for is the address that it has mounted. One loop.
+// ClientCalls: calls of programs on clients' hosts, over UDP, from the virtual address of their family: whom
+// a client waits for is the address that it has mounted. One loop.
 #ifndef SLICE_PROXY_PROGRAMS_CLIENT_CALLS_H
 #define SLICE_PROXY_PROGRAMS_CLIENT_CALLS_H
 
@@ -19,8 +19,9 @@ namespace slice::proxy {
 
 class ClientCalls {
  public:
-  // A socket at a reserved port of `address`, which need not be on this host yet; kIo. `random`: for xids.
-  static Result<std::unique_ptr<ClientCalls>> open(Loop& loop, std::uint32_t address,
+  // A socket at a reserved port of each of the addresses, at most one of a family, which need not be on this
+  // host yet; kIo. `random`: for xids.
+  static Result<std::unique_ptr<ClientCalls>> open(Loop& loop, const std::vector<IpAddress>& addresses,
                                                    const std::function<std::uint64_t()>& random);
   ClientCalls(const ClientCalls&) = delete;
   ClientCalls& operator=(const ClientCalls&) = delete;
@@ -39,15 +40,16 @@ class ClientCalls {
   Task<Answer> call(rpc::Endpoint to, Procedure what, Buffer arguments, std::vector<Duration> tries);
 
  private:
-  ClientCalls(Loop& loop, int socket, std::uint32_t first_xid);
-  void read();
+  ClientCalls(Loop& loop, std::uint32_t first_xid);
+  Status add_socket(IpAddress address);
+  void read(int socket);
 
   struct Waiting {
     rpc::Endpoint from;
     OneShot<std::optional<Buffer>> reply;  // the record; nothing: time is over
   };
   Loop& loop_;
-  const int socket_;
+  int v4_ = -1, v6_ = -1;  // sockets
   std::uint32_t xid_;
   bool closed_ = false;
   std::map<std::uint32_t, Waiting> waiting_;  // by xid

@@ -19,7 +19,7 @@ constexpr int kRounds = 10;
 }  // namespace
 
 // Sites move while they are asked for: each is asked for until a server says that it has it, and has done it.
-Task<bool> free_locks(service::ServiceContext& context, std::uint32_t address, std::string host,
+Task<bool> free_locks(service::ServiceContext& context, IpAddress address, std::string host,
                       std::optional<std::int32_t> keep) {
   constexpr auto kSites = static_cast<std::size_t>(wire::Role::kDirectory);
   std::set<std::uint32_t> left;

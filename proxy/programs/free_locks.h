@@ -14,7 +14,7 @@ namespace slice::proxy {
 // Of the client at the address that calls itself `host`, but those that its run with NSM's number `keep`
 // took. False where some server has not answered in time: then it is to be asked for again. `context`
 // outlives the task.
-Task<bool> free_locks(service::ServiceContext& context, std::uint32_t address, std::string host,
+Task<bool> free_locks(service::ServiceContext& context, IpAddress address, std::string host,
                       std::optional<std::int32_t> keep);
 
 }  // namespace slice::proxy

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "wire/portmap2.h"
+#include "wire/rpcbind4.h"
 
 namespace slice::proxy {
 namespace {
@@ -69,7 +70,7 @@ Task<wire::GrantResult> GrantProgram::grant(const wire::GrantArgs& args) {
 
 // A client that has taken the lock says of a copy that it does not wait: so only a first "denied" says that
 // it has given up.
-Task<wire::GrantResult> GrantProgram::tell(std::uint32_t address, Buffer call) {
+Task<wire::GrantResult> GrantProgram::tell(IpAddress address, Buffer call) {
   Said said;
   std::size_t sent = 0;
   if (const auto known = ports_.find(address); known != ports_.end()) {
@@ -102,7 +103,15 @@ Task<GrantProgram::Said> GrantProgram::granted(rpc::Endpoint client, const Buffe
   co_return Said{result.status, answer.sent};
 }
 
-Task<std::uint16_t> GrantProgram::ask_port(std::uint32_t address) {
+Task<std::uint16_t> GrantProgram::ask_port(IpAddress address) {
+  const std::uint16_t port = co_await (address.is_v4() ? ask_portmap(address) : ask_rpcbind(address));
+  ports_.erase(address);
+  if (ports_.size() >= kPorts) ports_.clear();
+  if (port != 0) ports_[address] = port;
+  co_return port;
+}
+
+Task<std::uint16_t> GrantProgram::ask_portmap(IpAddress address) {
   constexpr ClientCalls::Procedure kGetport{portmap2::kProgram, portmap2::kVersion,
                                             static_cast<std::uint32_t>(portmap2::Procedure::kGetport)};
   rpc::XdrWriter asked;
@@ -111,10 +120,24 @@ Task<std::uint16_t> GrantProgram::ask_port(std::uint32_t address) {
       (co_await call_({address, kPortmapPort}, kGetport, asked.take(), port_tries())).results;
   std::uint32_t port = 0;
   if (!results || !portmap2::decode_port(results->view(), port) || port > 0xffff) port = 0;
-  ports_.erase(address);
-  if (ports_.size() >= kPorts) ports_.clear();
-  if (port != 0) ports_[address] = static_cast<std::uint16_t>(port);
   co_return static_cast<std::uint16_t>(port);
+}
+
+// The port alone is taken: what address the client's host gives there need not be the one that it calls from.
+Task<std::uint16_t> GrantProgram::ask_rpcbind(IpAddress address) {
+  constexpr ClientCalls::Procedure kGetaddr{rpcbind4::kProgram, rpcbind4::kVersion,
+                                            static_cast<std::uint32_t>(rpcbind4::Procedure::kGetaddr)};
+  rpc::XdrWriter asked;
+  rpcbind4::encode(asked, rpcbind4::Registration{.program = nlm4::kProgram,
+                                                 .version = nlm4::kVersion,
+                                                 .netid = std::string(rpcbind4::netid(false, false)),
+                                                 .address = {},
+                                                 .owner = {}});
+  const auto results =
+      (co_await call_({address, kPortmapPort}, kGetaddr, asked.take(), port_tries())).results;
+  std::string said;
+  if (!results || !rpcbind4::decode_address(results->view(), said)) co_return std::uint16_t{0};
+  co_return rpcbind4::parse_universal_address(said).value_or(rpc::Endpoint{}).port;
 }
 
 }  // namespace slice::proxy

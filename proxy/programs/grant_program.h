@@ -28,9 +28,12 @@ class GrantProgram : public service::InternalProgram {
 
  private:
   Task<wire::GrantResult> grant(const wire::GrantArgs& args);
-  Task<wire::GrantResult> tell(std::uint32_t address, Buffer call);
+  Task<wire::GrantResult> tell(IpAddress address, Buffer call);
   // Of the client's lock manager, as its rpcbind says now; 0: it is not found.
-  Task<std::uint16_t> ask_port(std::uint32_t address);
+  // 0 where the client's rpcbind does not say it; by version 2 of IPv4, by version 4 of IPv6.
+  Task<std::uint16_t> ask_port(IpAddress address);
+  Task<std::uint16_t> ask_portmap(IpAddress address);
+  Task<std::uint16_t> ask_rpcbind(IpAddress address);
   struct Said {
     std::optional<nlm4::Status> status;
     std::size_t sent = 0;
@@ -41,7 +44,7 @@ class GrantProgram : public service::InternalProgram {
   const std::uint64_t run_;
   const std::function<bool()> holds_;
   CallClient call_;
-  std::map<std::uint32_t, std::uint16_t> ports_;  // of clients' lock managers, as they were
+  std::map<IpAddress, std::uint16_t> ports_;  // of clients' lock managers, as they were
   // What became of calls; nothing: it is under way. A copy of one, as comes over a new connection, is not
   // sent to the client again: it has the lock already, and would say that it does not wait for it.
   std::map<std::string, std::optional<wire::GrantResult>> told_;

@@ -287,7 +287,7 @@ TEST_F(GrantTest, SaysWhetherTheClientMayHaveHeard) {
 TEST(ClientCallsTest, TakesTheAnswerOfWhomItAskedAlone) {
   rpc::EpollLoop loop;
   const std::uint32_t host = 0x7f000001;
-  auto calls = ClientCalls::open(loop, host, [] { return 5; });
+  auto calls = ClientCalls::open(loop, {host}, [] { return 5; });
   if (!calls) GTEST_SKIP() << "needs a reserved port: " << calls.error().message;
   struct Peer {
     int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

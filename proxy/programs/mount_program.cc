@@ -80,10 +80,7 @@ MountProgram::MountProgram(const EnsembleConfig& config, const LiveSettings& set
 std::vector<mount3::ExportEntry> MountProgram::exports() const {
   const auto settings = settings_.get();
   mount3::ExportEntry entry{settings->export_path, {}};
-  for (const ExportConfig& allowed : settings->exports) {
-    entry.groups.push_back(
-        fmt::format("{}/{}", rpc::address_text(allowed.network), std::popcount(allowed.mask)));
-  }
+  for (const ExportConfig& allowed : settings->exports) entry.groups.push_back(network_text(allowed.clients));
   return {entry};
 }
 
@@ -113,13 +110,13 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
     case mount3::Procedure::kUmnt: {
       std::string_view path;
       if (!mount3::decode_path(call.arguments, path)) co_return rpc::Outcome::kGarbage;
-      if (mounted_.erase({rpc::address_text(call.client.address), std::string(path)}) > 0) {
+      if (mounted_.erase({address_text(call.client.address), std::string(path)}) > 0) {
         mounted_bytes_ -= path.size();
       }
       co_return rpc::Outcome::kReply;
     }
     case mount3::Procedure::kUmntall: {
-      std::string host = rpc::address_text(call.client.address);
+      std::string host = address_text(call.client.address);
       std::erase_if(mounted_, [&](const auto& entry) {
         if (entry.first == host) mounted_bytes_ -= entry.second.size();
         return entry.first == host;
@@ -143,8 +140,8 @@ void MountProgram::note_refused(rpc::Endpoint client, const std::string& path, c
 }
 
 // What a client is remembered for is bounded: it may ask for as many paths as it likes.
-void MountProgram::note(std::uint32_t address, const std::string& path) {
-  std::string host = rpc::address_text(address);
+void MountProgram::note(IpAddress address, const std::string& path) {
+  std::string host = address_text(address);
   std::size_t of_client = 0;
   for (auto at = mounted_.lower_bound({host, ""}); at != mounted_.end() && at->first == host; ++at) {
     ++of_client;

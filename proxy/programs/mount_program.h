@@ -45,7 +45,7 @@ class MountProgram : public rpc::Program {
   rpc::Channel& channel_;
   routing::HandleCodec handles_;
   Counter &mounts_, &refused_, &unreserved_ports_;
-  void note(std::uint32_t address, const std::string& path);
+  void note(IpAddress address, const std::string& path);
 
   void note_refused(rpc::Endpoint client, const std::string& path, const Found& found);
 

@@ -13,6 +13,7 @@
 #include "wire/nfs3.h"
 #include "wire/nlm4.h"
 #include "wire/nsm1.h"
+#include "wire/rpcbind4.h"
 #include "wire/rquota.h"
 
 namespace slice::proxy {
@@ -29,7 +30,8 @@ std::array<portmap2::Mapping, 4> beside_nfs(const ProxyConfig& config, std::uint
 std::vector<portmap2::Mapping> served(const ProxyConfig& config, bool with_portmap) {
   std::vector<portmap2::Mapping> all;
   for (std::uint32_t protocol : {portmap2::kTcp, portmap2::kUdp}) {
-    if (with_portmap) all.push_back({portmap2::kProgram, portmap2::kVersion, protocol, config.portmap_port});
+    for (std::uint32_t version : {portmap2::kVersion, rpcbind4::kOlderVersion, rpcbind4::kVersion})
+      if (with_portmap) all.push_back({portmap2::kProgram, version, protocol, config.portmap_port});
     all.push_back({nfs3::kProgram, nfs3::kVersion, protocol, config.nfs_port});
     all.push_back({nfs3::kAclProgram, nfs3::kVersion, protocol, config.nfs_port});
     all.push_back({mount3::kProgram, mount3::kVersion, protocol, config.mount_port});
@@ -41,20 +43,28 @@ std::vector<portmap2::Mapping> served(const ProxyConfig& config, bool with_portm
 
 }  // namespace
 
-PortmapProgram::PortmapProgram(const ProxyConfig& config) : mappings_(served(config, true)) {}
+std::vector<portmap2::Mapping> served_programs(const ProxyConfig& config) {
+  return served(config, true);
+}
+
+std::uint32_t port_of_program(const std::vector<portmap2::Mapping>& mappings, const portmap2::Mapping& asked,
+                              bool this_version) {
+  std::uint32_t port = 0;
+  for (const portmap2::Mapping& mapping : mappings) {
+    if (mapping.program != asked.program || mapping.protocol != asked.protocol) continue;
+    if (mapping.version == asked.version || (port == 0 && !this_version)) port = mapping.port;
+  }
+  return port;
+}
+
+PortmapProgram::PortmapProgram(const ProxyConfig& config) : mappings_(served_programs(config)) {}
 
 Task<rpc::Outcome> PortmapProgram::handle(const rpc::Call& call, rpc::XdrWriter& results) {
   switch (static_cast<portmap2::Procedure>(call.procedure)) {
     case portmap2::Procedure::kGetport: {
       portmap2::Mapping asked;
       if (!portmap2::decode(call.arguments, asked)) co_return rpc::Outcome::kGarbage;
-      std::uint32_t port = 0;
-      for (const portmap2::Mapping& mapping : mappings_) {
-        if (mapping.program != asked.program || mapping.protocol != asked.protocol) continue;
-        // RFC 1833 section 3.2: another version's port where the one asked for is not there.
-        if (port == 0 || mapping.version == asked.version) port = mapping.port;
-      }
-      portmap2::encode_port(results, port);
+      portmap2::encode_port(results, port_of_program(mappings_, asked));
       co_return rpc::Outcome::kReply;
     }
     case portmap2::Procedure::kDump:
@@ -98,28 +108,56 @@ class Rpcbind {
   // Whether it answered SET or UNSET, with yes or no.
   bool change(portmap2::Procedure procedure, const portmap2::Mapping& mapping) {
     bool done = false;
-    auto reply = ask(procedure, mapping);
+    rpc::XdrWriter arguments;
+    portmap2::encode(arguments, mapping);
+    auto reply = ask(portmap2::kVersion, static_cast<std::uint32_t>(procedure), arguments.view());
     return reply && portmap2::decode_done(*reply, done);
+  }
+  // The same of IPv6, which PORTMAP does not know.
+  bool change6(rpcbind4::Procedure procedure, const portmap2::Mapping& mapping) {
+    bool done = false;
+    auto reply = ask6(procedure, mapping);
+    return reply && rpcbind4::decode_done(*reply, done);
+  }
+  std::uint32_t port6_of(const portmap2::Mapping& mapping) {
+    std::string address;
+    auto reply = ask6(rpcbind4::Procedure::kGetversaddr, mapping);
+    if (!reply || !rpcbind4::decode_address(*reply, address)) return 0;
+    return rpcbind4::parse_universal_address(address).value_or(rpc::Endpoint{}).port;
   }
   // 0 where it does not know one.
   std::uint32_t port_of(const portmap2::Mapping& mapping) {
     std::uint32_t port = 0;
-    auto reply = ask(portmap2::Procedure::kGetport, mapping);
+    rpc::XdrWriter arguments;
+    portmap2::encode(arguments, mapping);
+    auto reply =
+        ask(portmap2::kVersion, static_cast<std::uint32_t>(portmap2::Procedure::kGetport), arguments.view());
     return reply && portmap2::decode_port(*reply, port) ? port : 0;
   }
 
  private:
-  // A view of `reply_`.
-  std::optional<ByteView> ask(portmap2::Procedure procedure, const portmap2::Mapping& mapping) {
+  // Views of `reply_`.
+  std::optional<ByteView> ask6(rpcbind4::Procedure procedure, const portmap2::Mapping& mapping) {
+    rpc::XdrWriter arguments;
+    const auto port = static_cast<std::uint16_t>(mapping.port);
+    rpcbind4::encode(arguments,
+                     rpcbind4::Registration{
+                         .program = mapping.program,
+                         .version = mapping.version,
+                         .netid = std::string(rpcbind4::netid(mapping.protocol == portmap2::kTcp, false)),
+                         .address = fmt::format("::.{}.{}", port >> 8, port & 255),
+                         .owner = "slice"});
+    return ask(rpcbind4::kVersion, static_cast<std::uint32_t>(procedure), arguments.view());
+  }
+  std::optional<ByteView> ask(std::uint32_t version, std::uint32_t procedure, ByteView arguments) {
     if (!connected_) return std::nullopt;
-    rpc::XdrWriter arguments, out;
-    portmap2::encode(arguments, mapping);
+    rpc::XdrWriter out;
     rpc::CallHeader call;
     call.xid = Xid{++xid_};
     call.program = portmap2::kProgram;
-    call.version = portmap2::kVersion;
-    call.procedure = static_cast<std::uint32_t>(procedure);
-    call.arguments = arguments.view();
+    call.version = version;
+    call.procedure = procedure;
+    call.arguments = arguments;
     rpc::encode_call(out, call);
     if (::send(fd_, out.view().data(), out.size(), 0) <= 0) return std::nullopt;
     ssize_t n = ::recv(fd_, reply_.data(), reply_.size(), 0);
@@ -139,15 +177,18 @@ class Rpcbind {
 
 bool register_at_rpcbind(const ProxyConfig& config, bool on) {
   Rpcbind rpcbind(config.portmap_port);
-  auto change = on ? portmap2::Procedure::kSet : portmap2::Procedure::kUnset;
+  const auto change = on ? portmap2::Procedure::kSet : portmap2::Procedure::kUnset;
+  const auto change6 = on ? rpcbind4::Procedure::kSet : rpcbind4::Procedure::kUnset;
+  const bool v4 = !config.address_of(true).none(), v6 = !config.address_of(false).none();
   for (const portmap2::Mapping& mapping : served(config, false)) {
-    if (!rpcbind.change(change, mapping)) return false;
+    if (v4 && !rpcbind.change(change, mapping)) return false;
+    if (v6 && !rpcbind.change6(change6, mapping)) return false;
   }
   // Those that are there stay.
   for (std::uint32_t protocol : {portmap2::kTcp, portmap2::kUdp}) {
     for (const portmap2::Mapping& mapping : beside_nfs(config, protocol)) {
-      std::uint32_t port = rpcbind.port_of(mapping);
-      if (port == (on ? 0 : mapping.port)) rpcbind.change(change, mapping);
+      if (v4 && rpcbind.port_of(mapping) == (on ? 0 : mapping.port)) rpcbind.change(change, mapping);
+      if (v6 && rpcbind.port6_of(mapping) == (on ? 0 : mapping.port)) rpcbind.change6(change6, mapping);
     }
   }
   return true;

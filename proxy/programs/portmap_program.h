@@ -9,6 +9,13 @@
 
 namespace slice::proxy {
 
+// What there is at the virtual addresses, of TCP and UDP, RPCBIND of all versions among it.
+std::vector<portmap2::Mapping> served_programs(const ProxyConfig& config);
+// Of the program and protocol; 0 where it is not there. Of another version where that is not
+// (RFC 1833 section 3.2), unless it is to be `this_version`.
+std::uint32_t port_of_program(const std::vector<portmap2::Mapping>& mappings, const portmap2::Mapping& asked,
+                              bool this_version = false);
+
 class PortmapProgram : public rpc::Program {
  public:
   explicit PortmapProgram(const ProxyConfig& config);
@@ -17,7 +24,7 @@ class PortmapProgram : public rpc::Program {
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override;
 
  private:
-  std::vector<portmap2::Mapping> mappings_;
+  const std::vector<portmap2::Mapping> mappings_;
 };
 
 // Tells the host's own rpcbind, where there is one on this host, of MOUNT and NFS (so that clients that ask

@@ -17,8 +17,9 @@ class QuotaProgramTest : public service::testing::ServiceFixture {
  protected:
   QuotaProgramTest() : ServiceFixture("proxy1") {
     Settings settings = *settings_.get();
-    settings.exports = {{.network = kNetwork, .mask = 0xffffff00, .squash = ExportConfig::Squash::kNone},
-                        {.network = kSquashed, .mask = 0xffffff00, .squash = ExportConfig::Squash::kRoot}};
+    settings.exports = {
+        {.clients = Network::of_v4(kNetwork, 0xffffff00), .squash = ExportConfig::Squash::kNone},
+        {.clients = Network::of_v4(kSquashed, 0xffffff00), .squash = ExportConfig::Squash::kRoot}};
     settings_.set(std::move(settings));
   }
   // The status, or nothing where there is no answer.

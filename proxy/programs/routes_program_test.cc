@@ -24,11 +24,11 @@ TEST(RoutesProgramTest, RoutesAreToldToClientsOfAnExportAlone) {
   bind_sites(made, tables);
   fill_config(*routing::RoutingTables::make(config, made).value(), *tables.config);
   slice_store_relaxed32(&tables.config->generation, 4);
-  config.exports.push_back({.network = 0x0a4d0100, .mask = 0xffffff00});
+  config.exports.push_back({.clients = Network::of_v4(0x0a4d0100, 0xffffff00)});
   Metrics metrics;
   const LiveSettings settings(settings_of(config));
   RoutesProgram program(settings, tables, metrics);
-  const auto ask = [&](std::uint32_t address, std::uint64_t known, rpc::XdrWriter& results) {
+  const auto ask = [&](IpAddress address, std::uint64_t known, rpc::XdrWriter& results) {
     rpc::XdrWriter arguments;
     encode(arguments, wire::RoutesArgs{Generation{known}});
     const rpc::Call call{.procedure = 1, .client = {address, 700}, .arguments = arguments.view()};

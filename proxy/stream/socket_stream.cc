@@ -20,9 +20,8 @@ void set(int fd, int level, int option, int value) {
 
 // False with errno.
 bool begin(int fd, rpc::Endpoint to) {
-  const sockaddr_in address = rpc::socket_address(to);
-  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
-         errno == EINPROGRESS;
+  const rpc::SocketAddress address(to);
+  return ::connect(fd, address.get(), address.length()) == 0 || errno == EINPROGRESS;
 }
 
 }  // namespace
@@ -50,7 +49,7 @@ void SocketStream::change(std::uint32_t wanted) {
   tell_of_pending();
 }
 
-void SocketStream::begin_tls(const rpc::Tls& tls, std::uint32_t address) {
+void SocketStream::begin_tls(const rpc::Tls& tls, IpAddress address) {
   tls_ = tls.to_client(fd_, address);
 }
 
@@ -90,7 +89,7 @@ rpc::Written SocketStream::write(std::span<const iovec> bytes) {
 
 int SocketConnector::dial(rpc::Endpoint to) {
   if (from_) return dial_from_reserved_port(to);
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int fd = rpc::socket_for(to.address, SOCK_STREAM | SOCK_NONBLOCK);
   if (fd < 0 || begin(fd, to)) return fd;
   ::close(fd);
   return -1;
@@ -112,7 +111,7 @@ int SocketConnector::dial_from_reserved_port(rpc::Endpoint to) {
     if (!taken) return -1;
   }
   if (no_port_.allow()) {
-    log_warning("no reserved port of {} is free for a connection to {}", rpc::address_text(*from_),
+    log_warning("no reserved port of {} is free for a connection to {}", address_text(*from_),
                 rpc::to_string(to));
   }
   return -1;

@@ -23,7 +23,7 @@ class SocketStream : public Stream {
   ssize_t read(ByteSpan into) override;
   rpc::Written write(std::span<const iovec> bytes) override;
   rpc::Session* session() override { return session_.get(); }
-  void begin_tls(const rpc::Tls& tls, std::uint32_t address) override;
+  void begin_tls(const rpc::Tls& tls, IpAddress address) override;
   rpc::TlsStream* tls() override { return tls_.get(); }
   bool has_to_say() override { return tls_ != nullptr ? tls_->has_to_say() : Stream::has_to_say(); }
 
@@ -45,7 +45,7 @@ class SocketConnector : public Connector {
   // `keys`: of sessions with servers; null: connections have none. Both outlive it and its streams. `from`:
   // the address that connections come from, each from a reserved port, as a client's that exports let in;
   // none: as the kernel chooses.
-  SocketConnector(rpc::EpollLoop& loop, const rpc::KeyRing* keys, std::optional<std::uint32_t> from = {})
+  SocketConnector(rpc::EpollLoop& loop, const rpc::KeyRing* keys, std::optional<IpAddress> from = {})
       : loop_(loop), keys_(keys), from_(from) {}
   std::unique_ptr<Stream> connect(rpc::Endpoint to) override;
 
@@ -55,7 +55,7 @@ class SocketConnector : public Connector {
 
   rpc::EpollLoop& loop_;
   const rpc::KeyRing* keys_;
-  const std::optional<std::uint32_t> from_;
+  const std::optional<IpAddress> from_;
   LogLimiter no_port_{1};
 };
 

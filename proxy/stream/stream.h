@@ -41,7 +41,7 @@ class Stream {
   virtual rpc::Session* session() { return nullptr; }
   // From now on bytes go through TLS, of which this is the server's side, with the peer at `address`; `tls`
   // outlives the stream. Only where Worker::Options::tls offers it: of sockets.
-  virtual void begin_tls(const rpc::Tls& /*tls*/, std::uint32_t /*address*/) {}
+  virtual void begin_tls(const rpc::Tls& /*tls*/, IpAddress /*address*/) {}
   virtual rpc::TlsStream* tls() { return nullptr; }  // what was begun
   // There are bytes for the peer that write() sends first, also where it is given none.
   virtual bool has_to_say() { return session() != nullptr && session()->has_to_say(); }

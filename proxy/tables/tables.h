@@ -1,6 +1,7 @@
 // Tables: where the proxy's tables lie: in the pinned maps that the XDP program reads too, or in anonymous
-// memory where there is none. Every word is read by itself, at any time, from any thread; one thread writes
-// (slice-proxyd's control thread; an operator's bpftool may as well).
+// memory where there is none. Every word is read by itself, at any time, from any thread, but for addresses
+// of IPv6, which are read until they are whole; one thread writes (slice-proxyd's control thread; an
+// operator's bpftool may as well).
 #ifndef SLICE_PROXY_TABLES_TABLES_H
 #define SLICE_PROXY_TABLES_TABLES_H
 
@@ -25,6 +26,7 @@ struct Tables {
   slice_config* config = nullptr;
   slice_site* sites = nullptr;              // SLICE_CLASSES * SLICE_MAX_SITES
   slice_server* servers = nullptr;          // SLICE_MAX_SERVERS
+  slice_server6* servers6 = nullptr;        // SLICE_MAX_SERVERS
   slice_attr_bucket* attributes = nullptr;  // SLICE_ATTR_BUCKETS
   std::uint64_t* sources = nullptr;         // SLICE_SOURCE_ENTRIES; null where there is no XDP program
   slice_wanted_slot* wanted = nullptr;      // SLICE_CLASSES * SLICE_MAX_SITES; null likewise
@@ -42,7 +44,7 @@ struct Tables {
   std::vector<rpc::Endpoint> copies_of(std::uint32_t site, std::uint32_t copies) const;
   // The address under a key of `servers`; nothing where there is none.
   std::optional<rpc::Endpoint> endpoint_at(std::uint32_t server) const;
-  // Both say whether that led elsewhere before. `server`: a key of `servers`, 0 for none.
+  // Both say whether that led elsewhere before. `server`: a key of `servers` and `servers6`, 0 for none.
   bool set_endpoint(std::uint32_t server, rpc::Endpoint endpoint) const;
   bool bind(std::uint32_t site_class, std::uint32_t site, std::uint32_t server,
             std::uint32_t generation) const;

@@ -97,7 +97,7 @@ TEST_F(TablesTest, RoutesLeadWhereTheTablesDo) {
     for (std::uint32_t site = 0; site <= tables_.config->site_mask[site_class]; ++site)
       EXPECT_EQ(theirs.endpoint_of(site_class, site), tables_.endpoint_of(site_class, site));
   }
-  wire_.servers[1].endpoint.address += 100;
+  wire_.servers[1].endpoint.address = wire_.servers[1].endpoint.address.v4() + 100;
   wire_.generation = Generation{5};
   bind_sites(wire_, tables_);
   ASSERT_TRUE(follow(routes_of(tables_), theirs));

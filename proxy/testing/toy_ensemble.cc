@@ -105,7 +105,7 @@ Task<rpc::Outcome> ToyServer::handle(const rpc::Call& call, rpc::XdrWriter& resu
     co_return rpc::Outcome::kDrop;
   }
   EXPECT_TRUE(call.forwarded);
-  EXPECT_EQ(call.client.address >> 24, 127u);
+  EXPECT_TRUE(call.client.address.is_loopback());
   EXPECT_EQ(call.credential.uid, 1234u);
   if (hold) {
     OneShot<bool> go;
@@ -261,7 +261,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   config.volume.threshold = options.threshold;
   config.volume.stripe_shift = options.stripe_shift;
   config.handle_key = {4, 5, 6};
-  config.exports.push_back({.network = 0x7f000000, .mask = 0xff000000, .secure = false});
+  config.exports.push_back({.clients = Network::of_v4(0x7f000000, 0xff000000), .secure = false});
   if (options.local) local.emplace(loop, config.ensemble_key, rpc::Endpoint{});
   codec = std::make_unique<routing::HandleCodec>(config);
   authority = std::make_unique<ToyAuthority>(*this);

@@ -127,8 +127,8 @@ class WireClient {
   ~WireClient();
   void send(ByteView bytes);  // queued, sent as the socket takes it
   void send_record(ByteView message);
-  void begin_tls(const rpc::Tls& tls, std::uint32_t address);  // outlives the client
-  std::vector<Buffer> replies;                                 // whole messages, without marks
+  void begin_tls(const rpc::Tls& tls, IpAddress address);  // outlives the client
+  std::vector<Buffer> replies;                             // whole messages, without marks
   bool closed = false;
   bool reading = true;
   std::size_t send_limit = SIZE_MAX;  // bytes a send() call passes on at once

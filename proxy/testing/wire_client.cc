@@ -21,7 +21,7 @@ WireClient::WireClient(rpc::EpollLoop& loop, rpc::Endpoint to, std::uint32_t fro
   address.sin_addr.s_addr = htonl(from);
   EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   address.sin_port = htons(to.port);
-  address.sin_addr.s_addr = htonl(to.address);
+  address.sin_addr.s_addr = htonl(to.address.v4());
   if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     EXPECT_EQ(errno, EINPROGRESS);
   }
@@ -50,7 +50,7 @@ void WireClient::set_reading(bool on) {
   loop_.change(fd_, (reading ? EPOLLIN : 0u) | (unsaid() > 0 ? EPOLLOUT : 0u));
 }
 
-void WireClient::begin_tls(const rpc::Tls& tls, std::uint32_t address) {
+void WireClient::begin_tls(const rpc::Tls& tls, IpAddress address) {
   tls_ = tls.to_server(fd_, address);
   pump();
 }

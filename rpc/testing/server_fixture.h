@@ -103,7 +103,7 @@ class ServerFixture : public ::testing::Test {
       address.sin_addr.s_addr = htonl(from);
       EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     }
-    address.sin_addr.s_addr = htonl(at.address);
+    address.sin_addr.s_addr = htonl(at.address.v4());
     address.sin_port = htons(at.port);
     EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     return fd;

@@ -105,7 +105,7 @@ class FakeManager : public Role, public rpc::Program {
     std::vector<wire::ServerEntry> all = routing::RoutingTables::initial(context_.config).servers;
     const rpc::Endpoint first = all.at(1).endpoint;
     rpc::Endpoint at = first;
-    at.address += 0x6400;
+    at.address = at.address.v4() + 0x6400;
     all.push_back({.server = added(), .role = wire::Role::kStorage, .endpoint = at, .name = "added1"});
     if (is("removed"))
       all[1] = {.server = 1, .role = wire::Role::kRemoved, .endpoint = {}, .name = "storage1"};

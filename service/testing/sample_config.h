@@ -31,7 +31,7 @@ inline EnsembleConfig sample_config() {
   config.volume.mkdir_probability = 1;
   config.proxy.virtual_address = 0x0a4d0001;
   config.exports.push_back(
-      {.network = 0x0a4d0000, .mask = 0xffff0000, .squash = ExportConfig::Squash::kNone});
+      {.clients = Network::of_v4(0x0a4d0000, 0xffff0000), .squash = ExportConfig::Squash::kNone});
   const std::vector<std::pair<std::string, ServerRole>> servers = {
       {"dir1", ServerRole::kDirectory},     {"small1", ServerRole::kSmallFile},
       {"store1", ServerRole::kStorage},     {"store2", ServerRole::kStorage},

@@ -47,7 +47,7 @@ class Hosts:
 
     def add(self, number):
         namespace = f"{self.slice.facts['proxy'].removesuffix('-proxy')}-host{number}"
-        self.slice.add_leg(f"client{number}", namespace, f"10.77.{number}")
+        self.slice.add_leg(f"client{number}", namespace, number)
         return namespace, f"10.77.{number}.2"
 
     def start(self, host, *words, niceness=0):

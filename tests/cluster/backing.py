@@ -203,7 +203,7 @@ class Elsewhere:
         self.config.write_text(text.replace(f'data = "{scene.folder}/data/dir1"', f'data = "{self.data}"'))
 
     def __enter__(self):
-        self.scene.target.add_leg(f"host{ELSEWHERE_LEG}", self.namespace, f"10.77.{ELSEWHERE_LEG}")
+        self.scene.target.add_leg(f"host{ELSEWHERE_LEG}", self.namespace, ELSEWHERE_LEG)
         self.scene.tell("server", "set", "dir1", "--address", self.address)
         command = uml.in_netns(self.namespace, str(self.scene.target.bin_dir / targets.ensemble.PROGRAMS["directory"]), "--config", str(self.config), "--name", "dir1")
         with open(self.log, "wb") as log:

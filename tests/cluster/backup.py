@@ -189,7 +189,7 @@ def all_right(scene, what):
 def moves_to_another_host(target, name):
     """That server, which is down: where it is started from now on, and what the manager knows."""
     address = f"10.77.{ANOTHER_LEG}.2"
-    target.add_leg(f"host{ANOTHER_LEG}", f"{target.facts['proxy'].removesuffix('-proxy')}-host{ANOTHER_LEG}", f"10.77.{ANOTHER_LEG}")
+    target.add_leg(f"host{ANOTHER_LEG}", f"{target.facts['proxy'].removesuffix('-proxy')}-host{ANOTHER_LEG}", ANOTHER_LEG)
     config = pathlib.Path(target.facts["config"])
     config.write_text(config.read_text().replace(f'"{target.facts["addresses"][name]}"', f'"{address}"'))
     target.slicectl("server", "set", name, "--address", address)

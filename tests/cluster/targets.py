@@ -135,10 +135,12 @@ class Slice:
         both may be used. load() first, once it is up."""
         return ensemble.Ensemble(self.instance, self.run_dir, self.bin_dir)
 
-    def add_leg(self, link, namespace, net):
+    def add_leg(self, link, namespace, number):
         """One more host on the clients' side (ensemble.Ensemble.add_leg). It goes with the others at the end where it is named as
         hosts are."""
-        self.hosts().add_leg(link, namespace, net)
+        hosts = self.hosts()
+        hosts.load()
+        hosts.add_leg(link, namespace, number)
 
     def add_storage_node(self, number):
         return self._add_server("storage", f"store{number}", ensemble.FIRST_SPARE_STORAGE_LEG + number)
@@ -161,7 +163,7 @@ class Slice:
                        f'data = "{config.parent}/data/{name}"\n')
         processes = config.parent / "processes.json"
         processes.write_text(json.dumps({**json.loads(processes.read_text()), name: [name]}) + "\n")
-        self.add_leg(f"host{leg}", f"{self.facts['proxy'].removesuffix('-proxy')}-host{leg}", f"10.77.{leg}")
+        self.add_leg(f"host{leg}", f"{self.facts['proxy'].removesuffix('-proxy')}-host{leg}", leg)
         self.facts = json.loads(self._ensemble("namespaces"))
         self.slicectl("server", "add", name, "--role", role, "--address", f"10.77.{leg}.2")
         self.start(name)

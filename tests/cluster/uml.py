@@ -15,6 +15,7 @@ import ipaddress
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import signal
@@ -27,6 +28,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HIDDEN = ("/tmp", "/run", "/mnt", "/root", "/var/lib/nfs", "/dev")  # of the host, under the guest's own tmpfs
 MAX_GUESTS = 4
+GATEWAY6 = "fe80::77"  # a guest's, of IPv6
 FIRST_GUEST_HOST = 200  # guest in slot N is address .200+N of the namespace's /24
 EXIT_TIMEOUT = 124
 EXIT_NO_BOOT = 125
@@ -74,7 +76,7 @@ def ip(*arguments, netns=None, check=True):
 
 def route_to(netns, server):
     """The (device, own address) with which the namespace reaches the server."""
-    routes = json.loads(ip("-j", "route", "get", server, netns=netns))
+    routes = json.loads(ip("-j", "-6" if ":" in server else "-4", "route", "get", server, netns=netns))
     return routes[0]["dev"], routes[0]["prefsrc"]
 
 
@@ -132,6 +134,7 @@ class Guest:
         standard error, where the command did not end by itself. None keeps both only in `self.text` and `self.console`.
         kernel: another UML kernel than Debian's, with everything built in. modules: of Debian's, more than
         those of a client. host: number of its address in its network, where it is to have a certain one.
+        port: 0 leaves it to the client to find the ports, by rpcbind.
         locks: rpcbind and rpc.statd run, and it mounts without nolock; status: a folder that keeps what rpc.statd does, so
         that a guest which boots again with the same tells servers of it, as a host does."""
         self.netns, self.server, self.command = netns, server, list(command)
@@ -179,17 +182,33 @@ class Guest:
 
     def _make_tap(self, slot):
         device, own = route_to(self.netns, self.server)
-        network = ipaddress.ip_network(f"{own}/24", strict=False)
+        network = ipaddress.ip_network(f"{own}/{64 if self.is_ipv6 else 24}", strict=False)
         self.address = str(network[self.host or FIRST_GUEST_HOST + slot])
         self.gateway = own
         self.tap = self.own_tap = f"sliceuml{slot}"
         ip("link", "del", self.tap, netns=self.netns, check=False)  # left by a harness that was killed
         ip("tuntap", "add", self.tap, "mode", "tap", netns=self.netns)
         ip("link", "set", self.tap, "up", netns=self.netns)
+        if self.is_ipv6:
+            self._route_ipv6(device)
+            return
         ip("route", "replace", f"{self.address}/32", "dev", self.tap, netns=self.netns)
         settings = ["net.ipv4.ip_forward=1", f"net.ipv4.conf.{device}.proxy_arp=1",
                     f"net.ipv4.conf.{self.tap}.proxy_arp=1"]
         subprocess.run(in_netns(self.netns, "sysctl", "-q", "-w", *settings), check=True)
+
+    def _route_ipv6(self, device):
+        """A host answers for addresses of its other interfaces only as a proxy, and to a guest by a link-local address."""
+        self.gateway = GATEWAY6
+        settings = ["net.ipv6.conf.all.forwarding=1", f"net.ipv6.conf.{device}.proxy_ndp=1"]
+        subprocess.run(in_netns(self.netns, "sysctl", "-q", "-w", *settings), check=True)
+        ip("addr", "add", f"{GATEWAY6}/64", "dev", self.tap, "nodad", netns=self.netns)
+        ip("route", "replace", f"{self.address}/128", "dev", self.tap, netns=self.netns)
+        ip("-6", "neigh", "replace", "proxy", self.address, "dev", device, netns=self.netns)
+
+    @property
+    def is_ipv6(self):
+        return ":" in self.server
 
     def _modules(self):
         if self.kernel:
@@ -197,7 +216,7 @@ class Guest:
         roots = sorted(pathlib.Path("/usr/lib/uml/modules").glob("*/kernel"))
         if not roots:
             raise UmlError("user-mode Linux is missing: apt-get install user-mode-linux")
-        return [str(roots[-1] / f"{name}.ko") for name in self.modules]
+        return [str(roots[-1] / f"{name}.ko") for name in [*(["net/ipv6/ipv6"] if self.is_ipv6 else []), *self.modules]]
 
     def _guest_script(self):
         """The second half of the init: what differs from guest to guest."""
@@ -208,7 +227,7 @@ class Guest:
             lines += self._show(ROOT, ROOT)
         if self.locks:
             # rpc.statd looks names up, and would wait for the host's name server.
-            lines += [f"hostname client-{self.address.replace('.', '-')}", "mount --bind /dev/null /etc/resolv.conf", "rpcbind -w 2>/dev/null || rpcbind"]
+            lines += [f"hostname client-{re.sub('[.:]+', '-', self.address)}", "mount --bind /dev/null /etc/resolv.conf", "rpcbind -w 2>/dev/null || rpcbind"]
             if self.status:
                 lines += [f"mount -t hostfs -o {shlex.quote(str(self.status))} none /var/lib/nfs"]
             lines += ["rpc.statd" if self.status else "rpc.statd --no-notify"]
@@ -218,10 +237,12 @@ class Guest:
         run = f"cd /mnt && {{ {command}; }} < /dev/null > /dev/tty1 2>&1; code=$?; cd /"
         lines += ["stty -F /dev/tty1 -opost"]
         if self.mount:
-            options = f"vers=3,proto={self.proto},port={self.port},mountport={self.mount_port},mountproto={self.proto}"
+            proto = f"{self.proto}6" if self.is_ipv6 else self.proto
+            options = f"vers=3,proto={proto},mountproto={proto}"
+            options += f",port={self.port},mountport={self.mount_port}" if self.port else ""
             options += "" if self.locks else ",nolock"
             options += f",{self.options}" if self.options else ""
-            source = shlex.quote(f"{self.server}:{self.export}")
+            source = shlex.quote(f"[{self.server}]:{self.export}" if self.is_ipv6 else f"{self.server}:{self.export}")
             lines += [f"if mount.nfs {source} /mnt -o {options} > /dev/tty1 2>&1; then {run}; "
                       f"else echo 'mount failed' > /dev/tty1; code={EXIT_NO_BOOT}; fi"]
         else:
@@ -229,6 +250,9 @@ class Guest:
         return "\n".join(lines) + "\n"
 
     def _network_lines(self):
+        if self.is_ipv6:
+            return ["ip link set lo up", "sysctl -qw net.ipv6.conf.vec0.accept_dad=0", "ip link set vec0 up", f"ip addr add {self.address}/64 dev vec0 nodad",
+                    f"ip route add default via {self.gateway} dev vec0"]
         return ["ip link set lo up", "ip link set vec0 up", f"ip addr add {self.address}/24 dev vec0",
                 f"ip route add default via {self.gateway}"]
 

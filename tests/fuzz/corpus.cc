@@ -290,7 +290,7 @@ void moves_program(Maker& make) {
   make.internal(kProgram, P::kTake, wire::TakeSitesArgs{move});
   make.internal(kProgram, P::kWithdraw, wire::WithdrawSitesArgs{move, 5});
   make.internal(kProgram, P::kLateWrites,
-                wire::LateWritesArgs{move.id, 5, {{1, 2, 3, 4, 5, nfs3::Status::kOk, ""}}});
+                wire::LateWritesArgs{move.id, 5, {{{1, 2}, 3, 4, 5, nfs3::Status::kOk, ""}}});
 }
 
 // Of a server that there is not.

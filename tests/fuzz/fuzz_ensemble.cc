@@ -49,17 +49,19 @@ std::vector<std::unique_ptr<Port>> ports_of(const EnsembleConfig& config, const 
     ports.push_back(tcp_port(name + "/tcp", at, maker, with));
     ports.push_back(udp_port(name + "/udp", at, maker));
   };
-  for (const ServerConfig& server : config.servers) both(server.name, {server.address, server.port}, keys);
+  for (const ServerConfig& server : config.servers)
+    both(server.name, {server.address.v4(), server.port}, keys);
   const ProxyConfig& proxy = config.proxy;
-  both("nfs", {proxy.virtual_address, proxy.nfs_port});
-  both("mount", {proxy.virtual_address, proxy.mount_port});
-  both("portmap", {proxy.virtual_address, proxy.portmap_port});
+  const std::uint32_t address = proxy.address_of(true).v4();
+  both("nfs", {address, proxy.nfs_port});
+  both("mount", {address, proxy.mount_port});
+  both("portmap", {address, proxy.portmap_port});
   if (const std::string link = arguments.text("--link", ""); !link.empty()) {
     Link way{link, from_hex(arguments.needed("--gateway")), {}};
     for (const std::string& source : parts_of(arguments.needed("--sources"))) {
       way.sources.push_back(ntohl(inet_addr(source.c_str())));
     }
-    ports.push_back(frame_port("frames", {proxy.virtual_address, proxy.nfs_port}, maker, way));
+    ports.push_back(frame_port("frames", {address, proxy.nfs_port}, maker, way));
   }
   return ports;
 }

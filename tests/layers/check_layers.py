@@ -64,7 +64,7 @@ ROUTING_CORE = re.compile(r"\bslice_(route_(call|hashed|bytes|name)|(small_file|
 # Names of what only tests use, and headers that only they can.
 TEST_ONLY = re.compile(r"(^|/)((fake|test|toy)_[^/]*|[^/]*_(fixture|harness))\.(h|cc)$")
 GOOGLE_TEST = re.compile(r"^\s*#\s*include\s+<g(test|mock)/", re.M)
-MAX_COMMON_FILES = 47  # sources, headers and tests together: a thing enters when a second module needs it
+MAX_COMMON_FILES = 50  # sources, headers and tests together: a thing enters when a second module needs it
 MAX_LINES = 700
 # What is reached through the tables of now, and not held by a pointer of one's own.
 OF_TABLES = re.compile(r"^( *)(?:if \()?const [\w:]+ ?[*&] ?(\w+) = [*&]?[\w.>-]*\b(?:tables|settings)\.get\(\)")

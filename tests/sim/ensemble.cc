@@ -91,7 +91,7 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
                         each.role == ServerRole::kCoordinator;
     if (!backed || options.backing == 0) continue;
     each.backing_copies = options.backing;
-    each.places = {each.address, each.address + kStandbyAddresses};
+    each.places = {each.address, each.address.v4() + kStandbyAddresses};
   }
   return config;
 }

@@ -92,7 +92,7 @@ unsigned failures_with(const Ensemble& ensemble, const SimNetwork::Tamper& tampe
 }
 
 bool client(rpc::Endpoint at) {
-  return at.address >> 8 == 0x0a4d01;
+  return at.address.v4() >> 8 == 0x0a4d01;
 }
 
 // A server that says of every tenth removal of what is not there that it removed it.

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "rpc/bound_socket.h"
 #include "rpc/call.h"
 #include "rpc/record.h"
 #include "wire/nfs3.h"
@@ -33,14 +34,6 @@ constexpr Duration kReconnectPause = std::chrono::milliseconds(100);
 
 // The answer that lets TLS begin, with its mark, and where in it the verifier says so.
 constexpr std::size_t kStartTls = 4 + 20 + 8 + 4, kStartTlsAt = 4 + 20;
-
-sockaddr_in socket_address(rpc::Endpoint endpoint) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(endpoint.address);
-  address.sin_port = htons(endpoint.port);
-  return address;
-}
 
 }  // namespace
 
@@ -114,7 +107,7 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
   };
 
   void open() {
-    fd_ = ::socket(AF_INET, (tcp_ ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    fd_ = rpc::socket_for(options_.server.address, (tcp_ ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK);
     if (fd_ < 0) return lost(errno);
     const int on = 1;
     if (tcp_) {
@@ -127,9 +120,9 @@ class Connection::Impl : public std::enable_shared_from_this<Connection::Impl> {
       }
     }
     // Servers that export "secure" want a port that only root may have; where there is none, any will do.
-    if (::geteuid() == 0) ::bindresvport(fd_, nullptr);
-    const sockaddr_in address = socket_address(options_.server);
-    const int result = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    if (::geteuid() == 0) rpc::bind_reserved(fd_);
+    const rpc::SocketAddress address(options_.server);
+    const int result = ::connect(fd_, address.get(), address.length());
     if (result != 0 && errno != EINPROGRESS) return lost(errno);
     up_ = !tcp_;
     if (tcp_) ++counters_.connects;

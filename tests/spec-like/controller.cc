@@ -10,6 +10,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "rpc/bound_socket.h"
+
 namespace slice::load {
 namespace {
 
@@ -59,13 +61,10 @@ class Workers {
   }
 
   Status connect(rpc::Endpoint host) {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(host.address);
-    address.sin_port = htons(host.port);
+    const int fd = rpc::socket_for(host.address, SOCK_STREAM);
+    const rpc::SocketAddress address(host);
     Lines lines(fd);
-    if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    if (::connect(fd, address.get(), address.length()) != 0) {
       return fail(Errc::kUnavailable, "no worker at {}: {}", to_string(host), std::strerror(errno));
     }
     remotes_.push_back({std::move(lines), to_string(host), -1});

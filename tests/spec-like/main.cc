@@ -11,6 +11,7 @@
 #include "common/bytes.h"
 #include "common/log.h"
 #include "common/version.h"
+#include "rpc/bound_socket.h"
 #include "tests/spec-like/controller.h"
 #include "tests/spec-like/plot.h"
 
@@ -39,23 +40,25 @@ int say(const Error& error, int code = kBadUsage) {
   return code;
 }
 
-// "HOST[:PORT]"; a name is looked up.
+// "HOST[:PORT]", of an address of IPv6 "ADDRESS" or "[ADDRESS]:PORT"; a name is looked up.
 Result<rpc::Endpoint> find(const std::string& text, std::uint16_t otherwise) {
+  if (auto whole = parse_address(text)) return rpc::Endpoint{*whole, otherwise};
+  if (text.starts_with('[')) return rpc::parse_endpoint(text);
   const std::size_t colon = text.rfind(':');
   const std::string host = text.substr(0, colon);
-  rpc::Endpoint endpoint{.address = 0, .port = otherwise};
+  rpc::Endpoint endpoint{.address = {}, .port = otherwise};
   if (colon != std::string::npos) {
     auto port = rpc::parse_endpoint("0.0.0.0" + text.substr(colon));
     if (!port) return fail(port.error(), text);
     endpoint.port = port->port;
   }
   addrinfo wanted{};
-  wanted.ai_family = AF_INET;
+  wanted.ai_family = AF_UNSPEC;
   addrinfo* found = nullptr;
   if (::getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0 || found == nullptr) {
-    return fail(Errc::kInvalid, "'{}' has no IPv4 address", host);
+    return fail(Errc::kInvalid, "'{}' has no IP address", host);
   }
-  endpoint.address = ntohl(reinterpret_cast<sockaddr_in*>(found->ai_addr)->sin_addr.s_addr);
+  endpoint.address = rpc::endpoint_of(found->ai_addr, found->ai_addrlen).address;
   ::freeaddrinfo(found);
   return endpoint;
 }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/log.h"
+#include "rpc/bound_socket.h"
 #include "tests/spec-like/report.h"
 #include "tests/spec-like/worker.h"
 
@@ -180,15 +181,11 @@ void serve_controller(int fd) {
 }
 
 Status serve_connections(rpc::Endpoint at) {
-  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int listener = rpc::socket_for(at.address, SOCK_STREAM);
   int on = 1;
   ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(at.address);
-  address.sin_port = htons(at.port);
-  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(listener, 64) != 0) {
+  const rpc::SocketAddress address(at);
+  if (::bind(listener, address.get(), address.length()) != 0 || ::listen(listener, 64) != 0) {
     return fail(Errc::kIo, "cannot listen on {}: {}", to_string(at), std::strerror(errno));
   }
   std::signal(SIGCHLD, SIG_IGN);  // ended workers leave nothing behind

@@ -9,7 +9,8 @@ import time
 from attacks import network, rpc
 from attacks.attack import Succeeded, must
 
-ATTACKER_NET = "10.77.100"
+ATTACKER_LEG = 100
+ATTACKER_NET = f"10.77.{ATTACKER_LEG}"
 STRANGER = "10.77.201.9"  # of an exported network that is nowhere
 VICTIM_UID, ATTACKER_UID = 1000, 1001
 SMALL, LARGE = 500, 300_000  # bytes of the victim's files
@@ -105,7 +106,7 @@ class Scene:
     def _add_leg(self):
         """The attacker's link, made by the ensemble's own code; it goes with the ensemble's other namespaces. Strict reverse-path
         filtering on the clients' links is what docs/operations.md has operators set."""
-        self.target.add_leg("attacker", self.attacker_netns, ATTACKER_NET)
+        self.target.add_leg("attacker", self.attacker_netns, ATTACKER_LEG)
         for link in ("client", "attacker"):
             subprocess.run(["nsenter", f"--net=/run/netns/{self.target.facts['proxy']}", "sysctl", "-qw", f"net.ipv4.conf.{link}.rp_filter=1"],
                            check=True)
