@@ -202,7 +202,7 @@ std::vector<std::string> interfaces_of(const ProxyConfig& config) {
 std::vector<std::string> usual_interfaces() {
   std::set<std::string> names;
   for (const rpc::InterfaceAddress& each : rpc::interface_addresses()) {
-    if (each.up && !each.loopback) names.insert(each.interface);
+    if (each.up && !each.loopback && !each.address.is_link_local()) names.insert(each.interface);
   }
   return {names.begin(), names.end()};
 }
@@ -226,6 +226,7 @@ Result<std::unique_ptr<Loader>> Loader::open(const ProxyConfig& config) {
   }
   if (!opened) return fail(std::move(opened).error());
   SLICE_RETURN_IF_ERROR(loader->map_tables());
+  SLICE_RETURN_IF_ERROR(loader->set_virtual_ipv6(config.address_of(false)));
   return loader;
 }
 
@@ -316,6 +317,15 @@ void Loader::pin_program(const ProxyConfig& config) {
   }
 }
 
+Status Loader::set_virtual_ipv6(IpAddress address) {
+  slice_config6 config{};
+  const IpAddress::Bytes bytes = address.bytes();
+  std::copy(bytes.begin(), bytes.end(), config.virtual_ipv6);
+  const std::uint32_t zero = 0;
+  if (bpf_map_update_elem(bpf_map__fd(maps_->bpf->maps.config6), &zero, &config, BPF_ANY) == 0) return {};
+  return fail(Errc::kIo, "cannot write into the table config6: {}", std::strerror(errno));
+}
+
 Status Loader::map_tables() {
   auto map = [this](bpf_map* which, std::size_t value, std::size_t entries) -> void* {
     std::size_t size = (((value + 7) & ~std::size_t{7}) * entries + 4095) & ~std::size_t{4095};
@@ -329,17 +339,22 @@ Status Loader::map_tables() {
   tables_.sites =
       static_cast<slice_site*>(map(maps.sites, sizeof(slice_site), SLICE_CLASSES * SLICE_MAX_SITES));
   tables_.servers = static_cast<slice_server*>(map(maps.servers, sizeof(slice_server), SLICE_MAX_SERVERS));
+  tables_.servers6 =
+      static_cast<slice_server6*>(map(maps.servers6, sizeof(slice_server6), SLICE_MAX_SERVERS));
   tables_.attributes =
       static_cast<slice_attr_bucket*>(map(maps.attributes, sizeof(slice_attr_bucket), SLICE_ATTR_BUCKETS));
   tables_.sources =
       static_cast<std::uint64_t*>(map(maps.sources, sizeof(std::uint64_t), SLICE_SOURCE_ENTRIES));
+  tables_.sources6 =
+      static_cast<slice_source6*>(map(maps.sources6, sizeof(slice_source6), SLICE_SOURCE_ENTRIES));
   tables_.wanted = static_cast<slice_wanted_slot*>(
       map(maps.wanted, sizeof(std::uint32_t), SLICE_CLASSES * SLICE_MAX_SITES));
   tables_.spread = static_cast<std::uint64_t*>(map(maps.spread, sizeof(std::uint64_t), SLICE_CLIENT_SLOTS));
   tables_.ways = static_cast<slice_way*>(map(maps.ways, sizeof(slice_way), SLICE_MAX_SPREAD));
   if (tables_.spread == nullptr || tables_.ways == nullptr || tables_.sources == nullptr ||
       tables_.wanted == nullptr || tables_.config == nullptr || tables_.sites == nullptr ||
-      tables_.servers == nullptr || tables_.attributes == nullptr) {
+      tables_.servers == nullptr || tables_.attributes == nullptr || tables_.servers6 == nullptr ||
+      tables_.sources6 == nullptr) {
     return fail(Errc::kIo, "cannot map the tables: {}", std::strerror(errno));
   }
   return {};
