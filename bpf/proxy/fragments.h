@@ -8,13 +8,29 @@
 #include "bpf/proxy/pending.h"
 #include "bpf/proxy/rewrite.h"
 
+// The id that fragments of one datagram share.
+SLICE_INLINE uint32_t slice_ip_id(const struct slice_packet* packet) {
+  if (!packet->is_ipv6) return slice_load16(packet->ip + SLICE_IP_ID);
+  const uint8_t* id = packet->ip + SLICE_IP6_BYTES + SLICE_IP6_FRAGMENT_ID;
+  return id + 4 <= packet->end ? slice_load32(id) : 0;  // which it is; the verifier does not know
+}
+
+SLICE_INLINE uint64_t slice_mix_addresses(const struct slice_packet* packet) {
+  if (!packet->is_ipv6) return (uint64_t)packet->source << 32 | packet->destination;
+  uint64_t mixed = 0;
+  for (uint32_t at = SLICE_IP6_SOURCE; at < SLICE_IP6_BYTES; at += 8) {
+    mixed = slice_mix64(mixed + slice_load64(packet->ip + at));
+  }
+  return mixed;
+}
+
 // 64 bits of (source, destination, IP id, interface, sender's hardware address): upper half
 // the tag, lower 16 bits the key. A later fragment that comes by another way than its first,
 // whose source was checked, does not follow it. (The eight bytes end with Ethernet's type.)
 SLICE_INLINE uint64_t slice_fragment_hash(const struct slice_packet* packet) {
-  uint64_t addresses = (uint64_t)packet->source << 32 | packet->destination;
+  uint64_t addresses = slice_mix_addresses(packet);
   uint64_t way = slice_mix64(slice_load64(packet->data + SLICE_ETH_SOURCE) ^ packet->ingress);
-  return slice_mix64(addresses ^ way ^ ((uint64_t)slice_load16(packet->ip + SLICE_IP_ID) << 24));
+  return slice_mix64(addresses ^ way ^ ((uint64_t)slice_ip_id(packet) << 24));
 }
 
 SLICE_INLINE uint32_t slice_fragment_now(void) {
@@ -67,7 +83,7 @@ SLICE_INLINE uint64_t slice_find_fragment(const struct slice_packet* packet) {
 SLICE_INLINE int slice_orphan_fragment(const struct slice_packet* packet) {
   struct slice_orphan* orphan = bpf_ringbuf_reserve(&orphans, sizeof(struct slice_orphan), 0);
   if (!orphan) return slice_stay(SLICE_OUTCOME_FRAGMENT_LOST);
-  uint32_t length = slice_be16(packet->ip + SLICE_IP_TOTAL_LENGTH) + SLICE_ETH_BYTES;
+  uint32_t length = slice_ip_total(packet) + SLICE_ETH_BYTES;
   if (length > SLICE_ORPHAN_MAX_BYTES || length < SLICE_ETH_BYTES + SLICE_IP_BYTES ||
       bpf_xdp_load_bytes(packet->ctx, 0, orphan->frame, length)) {
     bpf_ringbuf_discard(orphan, 0);
@@ -86,9 +102,9 @@ SLICE_INLINE int slice_request_fragment(struct slice_packet* packet) {
   if (kind == SLICE_FRAGMENT_TO_STACK) return slice_stay(SLICE_OUTCOME_FRAGMENT_PASSED);
   if (kind != SLICE_FRAGMENT_TO_SERVER) return slice_orphan_fragment(packet);
   uint32_t index = (uint32_t)word & SLICE_FRAGMENT_INDEX_MASK;
-  const struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
+  const struct slice_server* server = slice_server_at(packet, index);
   if (!server) return slice_stay(SLICE_OUTCOME_SITE_UNBOUND);
-  slice_rewrite_ip(packet, SLICE_IP_DESTINATION, slice_load32(server->ipv4));
+  slice_set_destination(packet, server);
   return slice_send_to_server(packet, server, SLICE_OUTCOME_FRAGMENT_REQUEST);
 }
 
@@ -100,10 +116,8 @@ SLICE_INLINE int slice_reply_fragment(struct slice_packet* packet) {
   uint32_t key = (uint32_t)word & SLICE_FRAGMENT_INDEX_MASK;
   struct slice_pending call;
   // The entry may have gone to another request since: one of this client serves as well.
-  if (!slice_copy_pending(key, &call) || slice_load32(call.client_ipv4) != packet->destination) {
-    return slice_stay(SLICE_OUTCOME_REPLY_UNMATCHED);
-  }
-  slice_rewrite_ip(packet, SLICE_IP_SOURCE, slice_load32(packet->config->virtual_ipv4));
+  if (!slice_copy_pending(packet, key, &call)) return slice_stay(SLICE_OUTCOME_REPLY_UNMATCHED);
+  slice_set_source(packet);
   return slice_send_to_client(packet, &call, SLICE_OUTCOME_FRAGMENT_REPLY);
 }
 

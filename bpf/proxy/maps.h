@@ -22,6 +22,14 @@ struct {
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __type(key, uint32_t);
+  __type(value, struct slice_config6);
+} config6 SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, SLICE_CLASSES* SLICE_MAX_SITES);
   __uint(map_flags, BPF_F_MMAPABLE);
   __type(key, uint32_t);
@@ -47,10 +55,25 @@ struct {
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_MAX_SERVERS);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __type(key, uint32_t);
+  __type(value, struct slice_server6);
+} servers6 SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, SLICE_PENDING_ENTRIES);
   __type(key, uint32_t);
   __type(value, struct slice_pending);
 } pending SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_PENDING_ENTRIES);
+  __type(key, uint32_t);
+  __type(value, struct slice_pending6);
+} pending6 SEC(".maps");
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -77,6 +100,22 @@ struct {
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_SOURCE_ENTRIES);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __type(key, uint32_t);
+  __type(value, struct slice_source6);
+} sources6 SEC(".maps");
+
+// Asked for unfilled checksums over IPv6 alone.
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, SLICE_MAX_GENERIC);
+  __type(key, uint32_t);
+  __type(value, uint32_t);
+} generic SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, SLICE_CLIENT_SLOTS);
   __uint(map_flags, BPF_F_MMAPABLE);
   __type(key, uint32_t);
@@ -90,6 +129,15 @@ struct {
   __type(key, uint32_t);
   __type(value, struct slice_way);
 } ways SEC(".maps");
+
+// The programs that slice_proxy hands packets to, which the loader puts there: a stack and a verifier's run
+// of their own, and IPv4 does not get longer by them.
+struct {
+  __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, uint32_t);
+  __type(value, uint32_t);
+} tail_calls SEC(".maps");
 
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

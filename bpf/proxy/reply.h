@@ -86,10 +86,12 @@ SLICE_INLINE int slice_reply(struct slice_packet* packet) {
   if (SLICE_UNLIKELY(outcome)) return slice_stay(outcome);
   outcome = slice_check_way(packet, &call);
   if (SLICE_UNLIKELY(outcome)) return slice_stay(outcome);
+  outcome = slice_examine_checksum(packet);
+  if (SLICE_UNLIKELY(outcome)) return slice_stay(outcome);
   outcome = slice_absorb_reply(packet, &call);
   if (slice_outcome_action(outcome) != SLICE_ACTION_FORWARD) return slice_stay(outcome);
   slice_note_fragment(packet, SLICE_FRAGMENT_TO_CLIENT, key);
-  slice_rewrite_ip(packet, SLICE_IP_SOURCE, slice_load32(packet->config->virtual_ipv4));
+  slice_set_source(packet);
   slice_rewrite_port(packet, SLICE_UDP_SOURCE, SLICE_BE16(packet->config->nfs_port));
   slice_finish_udp_checksum(packet);
   return slice_send_to_client(packet, &call, outcome);

@@ -40,6 +40,18 @@ SLICE_INLINE void slice_edit_call(struct slice_packet* packet, const struct slic
   }
 }
 
+// Why a site's server is not one for this packet: it has no port in the table of its family.
+SLICE_INLINE uint32_t slice_why_unbound(const struct slice_packet* packet, uint32_t index) {
+  const struct slice_server* server = 0;
+  if (packet->is_ipv6) {
+    server = bpf_map_lookup_elem(&servers, &index);
+  } else {
+    const struct slice_server6* other = bpf_map_lookup_elem(&servers6, &index);
+    if (other) server = &other->server;
+  }
+  return server && server->port != 0 ? SLICE_OUTCOME_OTHER_FAMILY : SLICE_OUTCOME_SITE_UNBOUND;
+}
+
 // A parsed call, from its route to the verdict.
 SLICE_INLINE int slice_request_parsed(struct slice_packet* packet, const struct slice_request* request,
                                       uint64_t hash) {
@@ -53,14 +65,18 @@ SLICE_INLINE int slice_request_parsed(struct slice_packet* packet, const struct 
   const struct slice_site* site = bpf_map_lookup_elem(&sites, &key);
   if (SLICE_UNLIKELY(!site)) return slice_refuse(packet, SLICE_OUTCOME_SITE_UNBOUND);
   uint32_t index = *(volatile const uint32_t*)&site->server;
-  struct slice_server* server = bpf_map_lookup_elem(&servers, &index);
+  struct slice_server* server = slice_server_at(packet, index);
   // Neither the entry that is "none" nor one that no server has has a port.
-  if (SLICE_UNLIKELY(!server || server->port == 0)) return slice_refuse(packet, SLICE_OUTCOME_SITE_UNBOUND);
+  if (SLICE_UNLIKELY(!server || server->port == 0)) {
+    return slice_refuse(packet, slice_why_unbound(packet, index));
+  }
+  uint32_t outcome = slice_examine_checksum(packet);
+  if (SLICE_UNLIKELY(outcome)) return slice_refuse(packet, outcome);
   uint32_t doubt = slice_doubt_server(packet, server);
   if (SLICE_UNLIKELY(slice_remember(packet, request, &route, server, index | doubt))) hint = 0;
   slice_note_fragment(packet, SLICE_FRAGMENT_TO_SERVER, index);
   slice_edit_call(packet, request, &route, hint);
-  slice_rewrite_ip(packet, SLICE_IP_DESTINATION, slice_load32(server->ipv4));
+  slice_set_destination(packet, server);
   slice_rewrite_port(packet, SLICE_UDP_DESTINATION, SLICE_BE16(server->port));
   slice_finish_udp_checksum(packet);
   return slice_send_to_server(packet, server, route.outcome);

@@ -1,17 +1,45 @@
-// Addresses and checksums: what changes in every packet that is sent on.
-// All checksums move by the difference (RFC 1624); nothing is summed anew.
+// Addresses: what changes in every packet that is sent on. IPv4's checksum moves with them (RFC 1624), UDP's
+// in the end.
 #ifndef SLICE_BPF_PROXY_REWRITE_H
 #define SLICE_BPF_PROXY_REWRITE_H
 
+#include "bpf/proxy/checksum.h"
 #include "bpf/proxy/packet.h"
 
-// Puts `address` (memory order) at the IP header's `at` (source or destination).
-SLICE_INLINE void slice_rewrite_ip(struct slice_packet* packet, uint32_t at, uint32_t address) {
+// Puts an address at the IPv4 header's `at`. UDP's pseudo-header has it too.
+SLICE_INLINE void slice_rewrite_ipv4(struct slice_packet* packet, uint32_t at, const uint8_t* address) {
   uint64_t sum = 0;
-  slice_replace32(packet->ip + at, address, &sum);
-  packet->udp_sum += sum;  // the pseudo-header has the address too
+  slice_replace32(packet->ip + at, slice_load32(address), &sum);
+  packet->udp_sum += sum;
   slice_store16(packet->ip + SLICE_IP_CHECK,
                 slice_csum_apply(slice_load16(packet->ip + SLICE_IP_CHECK), sum));
+}
+
+// The same of IPv6, whose header has no checksum.
+SLICE_INLINE void slice_rewrite_ipv6(struct slice_packet* packet, uint32_t at, const uint8_t* address) {
+  slice_replace64(packet->ip + at, slice_load64(address), &packet->address_sum);
+  slice_replace64(packet->ip + at + 8, slice_load64(address + 8), &packet->address_sum);
+  packet->udp_sum += packet->address_sum;
+}
+
+// Re-addresses a request. `server` is an entry of the packet's family.
+SLICE_INLINE void slice_set_destination(struct slice_packet* packet, const struct slice_server* server) {
+  if (packet->is_ipv6) {
+    slice_rewrite_ipv6(packet, SLICE_IP6_DESTINATION, ((const struct slice_server6*)server)->ipv6);
+  } else {
+    slice_rewrite_ipv4(packet, SLICE_IP_DESTINATION, server->ipv4);
+  }
+}
+
+// Makes a reply one of the virtual address.
+SLICE_INLINE void slice_set_source(struct slice_packet* packet) {
+  if (packet->is_ipv6) {
+    uint32_t zero = 0;
+    const struct slice_config6* volume = bpf_map_lookup_elem(&config6, &zero);
+    if (volume) slice_rewrite_ipv6(packet, SLICE_IP6_SOURCE, volume->virtual_ipv6);
+  } else {
+    slice_rewrite_ipv4(packet, SLICE_IP_SOURCE, packet->config->virtual_ipv4);
+  }
 }
 
 // Puts `port` (memory order) at the UDP header's `at`.
@@ -19,29 +47,6 @@ SLICE_INLINE void slice_rewrite_port(struct slice_packet* packet, uint32_t at, u
   packet->udp_sum += (uint16_t)~slice_load16(packet->udp + at);
   packet->udp_sum += port;
   slice_store16(packet->udp + at, port);
-}
-
-// Whether the checksum field holds only the pseudo-header's sum: the sender left
-// the rest to hardware that a veth does not have (CHECKSUM_PARTIAL). `packet`'s
-// addresses are still the sender's.
-SLICE_INLINE int slice_checksum_is_unfilled(const struct slice_packet* packet, uint16_t check) {
-  uint64_t pseudo = (uint64_t)packet->source + packet->destination +
-                    slice_load16(packet->udp + SLICE_UDP_LENGTH) + SLICE_BE16(SLICE_PROTOCOL_UDP);
-  return slice_is_whole(packet) && slice_csum_is_zero(pseudo + 0xffff - check);
-}
-
-// Moves the UDP checksum by all that changed. None (0) stays none; an unfilled
-// one becomes none, which IPv4 allows.
-SLICE_INLINE void slice_finish_udp_checksum(struct slice_packet* packet) {
-  uint16_t check = slice_load16(packet->udp + SLICE_UDP_CHECK);
-  if (SLICE_UNLIKELY(check == 0)) return;
-  if (!(packet->config->flags & SLICE_CONFIG_CARDS) && slice_checksum_is_unfilled(packet, check)) {
-    slice_count(SLICE_OUTCOME_CHECKSUM_CLEARED);
-    check = 0;
-  } else {
-    check = slice_csum_apply_udp(check, packet->udp_sum);
-  }
-  slice_store16(packet->udp + SLICE_UDP_CHECK, check);
 }
 
 // Sends the frame to a neighbour. `macs` and `more_macs` are the 12 bytes of
@@ -53,6 +58,7 @@ SLICE_INLINE int slice_send(struct slice_packet* packet, uint32_t ifindex, uint6
   slice_store64(packet->data, macs);
   slice_store32(packet->data + 8, more_macs);
   int back = (packet->config->flags & SLICE_CONFIG_CARDS) && ifindex == packet->ingress;
+  if (packet->is_ipv6) slice_count(SLICE_OUTCOME_OVER_IPV6);
   slice_count(outcome);  // last, when nothing but this and the interface has to be kept over the call
   return back ? XDP_TX : (int)bpf_redirect(ifindex, 0);
 }

@@ -18,6 +18,9 @@
 // Bytes from the IP header of the longest that is looked at: ICMP's error with the headers of the packet that
 // it is about.
 #define SLICE_SPREAD_BYTES (SLICE_IP_BYTES + SLICE_ICMP_BYTES + SLICE_IP_BYTES + SLICE_TCP_PORTS_BYTES)
+#define SLICE_SPREAD_BYTES6 (SLICE_IP6_BYTES + SLICE_ICMP_BYTES + SLICE_IP6_BYTES + SLICE_TCP_PORTS_BYTES)
+
+#define SLICE_NO_SLOT SLICE_CLIENT_SLOTS
 
 // Whether what is readable from `ip` begins a whole TCP packet's header with `port` at `port_at`.
 SLICE_INLINE int slice_is_nfs_over_tcp(const struct slice_config* volume, const uint8_t* ip,
@@ -27,26 +30,55 @@ SLICE_INLINE int slice_is_nfs_over_tcp(const struct slice_config* volume, const 
          slice_load16(ip + SLICE_IP_BYTES + port_at) == SLICE_BE16(volume->nfs_port);
 }
 
-// The client that a packet to the virtual address is about; 0: none that could be elsewhere. Of an ICMP error
-// it is the destination of what was sent from the virtual address, else a connection of another proxy would
-// not hear that its packets are too long.
-SLICE_INLINE uint32_t slice_client_of(const struct slice_config* volume, const uint8_t* ip,
-                                      const uint8_t* end) {
-  if (slice_is_nfs_over_tcp(volume, ip, SLICE_TCP_DESTINATION)) return slice_load32(ip + SLICE_IP_SOURCE);
+// The same of IPv6, where another header than TCP's may be a fragment's or an extension: those stay.
+SLICE_INLINE int slice_is_nfs_over_tcp6(const struct slice_config* volume, const uint8_t* ip,
+                                        uint32_t port_at) {
+  return ip[SLICE_IP6_NEXT] == SLICE_PROTOCOL_TCP &&
+         slice_load16(ip + SLICE_IP6_BYTES + port_at) == SLICE_BE16(volume->nfs_port);
+}
+
+// The slot of the client that a packet to the virtual address is about; SLICE_NO_SLOT: none that could be
+// elsewhere. Of an ICMP error it is the destination of what was sent from the virtual address, else a
+// connection of another proxy would not hear that its packets are too long.
+SLICE_INLINE uint32_t slice_slot_of(const struct slice_config* volume, const uint8_t* ip,
+                                    const uint8_t* end) {
+  if (slice_is_nfs_over_tcp(volume, ip, SLICE_TCP_DESTINATION)) {
+    return slice_client_slot(slice_load32(ip + SLICE_IP_SOURCE));
+  }
   const uint8_t* icmp = ip + SLICE_IP_BYTES;
   const uint8_t* inner = icmp + SLICE_ICMP_BYTES;
   if (ip[SLICE_IP_PROTOCOL] != SLICE_PROTOCOL_ICMP || inner + SLICE_IP_BYTES + SLICE_TCP_PORTS_BYTES > end ||
       icmp[SLICE_ICMP_TYPE] != SLICE_ICMP_UNREACHABLE || inner[0] != SLICE_IP_PLAIN ||
       slice_load32(inner + SLICE_IP_SOURCE) != slice_load32(volume->virtual_ipv4) ||
       !slice_is_nfs_over_tcp(volume, inner, SLICE_TCP_SOURCE)) {
-    return 0;
+    return SLICE_NO_SLOT;
   }
-  return slice_load32(inner + SLICE_IP_DESTINATION);
+  return slice_client_slot(slice_load32(inner + SLICE_IP_DESTINATION));
 }
 
-// The way to the proxy that has the client; null: this one has it.
-SLICE_INLINE const struct slice_way* slice_way_of(uint32_t client) {
-  uint32_t slot = slice_client_slot(client);
+SLICE_INLINE uint32_t slice_slot_at(const uint8_t* address) {
+  return slice_client_slot6(slice_load64(address), slice_load64(address + 8));
+}
+
+// The same over IPv6.
+SLICE_INLINE uint32_t slice_slot_of6(const struct slice_config* volume, const struct slice_config6* volume6,
+                                     const uint8_t* ip, const uint8_t* end) {
+  if (slice_is_nfs_over_tcp6(volume, ip, SLICE_TCP_DESTINATION)) {
+    return slice_slot_at(ip + SLICE_IP6_SOURCE);
+  }
+  const uint8_t* icmp = ip + SLICE_IP6_BYTES;
+  const uint8_t* inner = icmp + SLICE_ICMP_BYTES;
+  if (ip[SLICE_IP6_NEXT] != SLICE_PROTOCOL_ICMP6 || inner + SLICE_IP6_BYTES + SLICE_TCP_PORTS_BYTES > end ||
+      (icmp[SLICE_ICMP_TYPE] != SLICE_ICMP6_UNREACHABLE && icmp[SLICE_ICMP_TYPE] != SLICE_ICMP6_TOO_BIG) ||
+      (inner[0] & 0xf0) != 0x60 || !slice_is_virtual_ipv6(volume6, inner + SLICE_IP6_SOURCE) ||
+      !slice_is_nfs_over_tcp6(volume, inner, SLICE_TCP_SOURCE)) {
+    return SLICE_NO_SLOT;
+  }
+  return slice_slot_at(inner + SLICE_IP6_DESTINATION);
+}
+
+// The way to the proxy that has the clients of a slot; null: this one has them.
+SLICE_INLINE const struct slice_way* slice_way_of(uint32_t slot) {
   const uint64_t* entry = bpf_map_lookup_elem(&spread, &slot);
   uint32_t key = entry ? (uint32_t)*entry : 0;
   if (key == 0) return 0;
@@ -68,16 +100,10 @@ SLICE_INLINE int slice_ip_offset(struct __sk_buff* skb) {
   return begins_with_it ? SLICE_ETH_BYTES : 0;
 }
 
-// Sends the packet on. Its time to live bounds what two proxies that each take the other
-// for the client's could do.
-SLICE_INLINE int slice_send_on(struct __sk_buff* skb, const struct slice_way* way, int has_link_header,
-                               uint16_t life_and_protocol, uint32_t outcome) {
-  if (!has_link_header && bpf_skb_change_head(skb, SLICE_ETH_BYTES, 0) != 0) return TC_ACT_SHOT;
-  // The two share a word of the checksum; the first byte is the time to live.
-  uint16_t less = life_and_protocol - SLICE_BE16(0x0100);
-  bpf_l3_csum_replace(skb, SLICE_ETH_BYTES + SLICE_IP_CHECK, life_and_protocol, less, sizeof less);
-  bpf_skb_store_bytes(skb, SLICE_ETH_BYTES + SLICE_IP_TTL, &less, sizeof less, 0);
-  uint16_t type = SLICE_BE16(SLICE_ETH_IPV4);
+// Sends the packet on, its time to live lowered already: that bounds what two proxies that each take the
+// other for the client's could do.
+SLICE_INLINE int slice_send_on(struct __sk_buff* skb, const struct slice_way* way, uint16_t type,
+                               uint32_t outcome) {
   bpf_skb_store_bytes(skb, SLICE_ETH_TYPE, &type, sizeof type, 0);
   bpf_skb_store_bytes(skb, SLICE_ETH_DESTINATION, way->next_hop_mac,
                       sizeof way->next_hop_mac + sizeof way->source_mac, 0);
@@ -85,8 +111,17 @@ SLICE_INLINE int slice_send_on(struct __sk_buff* skb, const struct slice_way* wa
   return (int)bpf_redirect(way->ifindex, 0);
 }
 
-SLICE_INLINE int slice_spread_packet(struct __sk_buff* skb, const struct slice_config* volume) {
-  if (skb->pkt_type != SLICE_PACKET_HOST || skb->protocol != SLICE_BE16(SLICE_ETH_IPV4)) return TC_ACT_UNSPEC;
+// Makes room for the link's header where the program does not see it. 0: there is none.
+SLICE_INLINE int slice_have_link_header(struct __sk_buff* skb, int at) {
+  return at || bpf_skb_change_head(skb, SLICE_ETH_BYTES, 0) == 0;
+}
+
+SLICE_INLINE int slice_spread_loops(void) {
+  slice_count(SLICE_OUTCOME_SPREAD_LOOP);
+  return TC_ACT_UNSPEC;
+}
+
+SLICE_INLINE int slice_spread_ipv4(struct __sk_buff* skb, const struct slice_config* volume) {
   uint32_t wanted = SLICE_ETH_BYTES + SLICE_SPREAD_BYTES;
   bpf_skb_pull_data(skb, skb->len < wanted ? skb->len : wanted);
   int at = slice_ip_offset(skb);
@@ -100,14 +135,48 @@ SLICE_INLINE int slice_spread_packet(struct __sk_buff* skb, const struct slice_c
   }
   uint32_t outcome =
       ip[SLICE_IP_PROTOCOL] == SLICE_PROTOCOL_TCP ? SLICE_OUTCOME_TCP_SPREAD : SLICE_OUTCOME_ICMP_SPREAD;
-  uint32_t client = slice_client_of(volume, ip, end);
-  const struct slice_way* way = client != 0 ? slice_way_of(client) : 0;
+  const struct slice_way* way = slice_way_of(slice_slot_of(volume, ip, end));
   if (!way) return TC_ACT_UNSPEC;
-  if (ip[SLICE_IP_TTL] <= 1) {
-    slice_count(SLICE_OUTCOME_SPREAD_LOOP);
+  if (ip[SLICE_IP_TTL] <= 1) return slice_spread_loops();
+  // Time to live and protocol share a word of the checksum; the first byte is the former.
+  uint16_t life = slice_load16(ip + SLICE_IP_TTL), less = life - SLICE_BE16(0x0100);
+  if (!slice_have_link_header(skb, at)) return TC_ACT_SHOT;
+  bpf_l3_csum_replace(skb, SLICE_ETH_BYTES + SLICE_IP_CHECK, life, less, sizeof less);
+  bpf_skb_store_bytes(skb, SLICE_ETH_BYTES + SLICE_IP_TTL, &less, sizeof less, 0);
+  return slice_send_on(skb, way, SLICE_BE16(SLICE_ETH_IPV4), outcome);
+}
+
+SLICE_INLINE int slice_spread_ipv6(struct __sk_buff* skb, const struct slice_config* volume) {
+  uint32_t zero = 0;
+  const struct slice_config6* volume6 = bpf_map_lookup_elem(&config6, &zero);
+  if (!volume6) return TC_ACT_UNSPEC;
+  uint32_t wanted = SLICE_ETH_BYTES + SLICE_SPREAD_BYTES6;
+  bpf_skb_pull_data(skb, skb->len < wanted ? skb->len : wanted);
+  int at = slice_ip_offset(skb);
+  if (at < 0) return TC_ACT_UNSPEC;
+  const uint8_t* ip = (const uint8_t*)(long)skb->data + (at ? SLICE_ETH_BYTES : 0);
+  const uint8_t* end = (const uint8_t*)(long)skb->data_end;
+  if (ip + SLICE_IP6_BYTES + SLICE_TCP_PORTS_BYTES > end) return TC_ACT_UNSPEC;
+  // Nothing is sent to ::, which stands for "no virtual address".
+  if ((ip[0] & 0xf0) != 0x60 || !slice_is_virtual_ipv6(volume6, ip + SLICE_IP6_DESTINATION)) {
     return TC_ACT_UNSPEC;
   }
-  return slice_send_on(skb, way, at, slice_load16(ip + SLICE_IP_TTL), outcome);
+  uint32_t outcome =
+      ip[SLICE_IP6_NEXT] == SLICE_PROTOCOL_TCP ? SLICE_OUTCOME_TCP_SPREAD : SLICE_OUTCOME_ICMP_SPREAD;
+  const struct slice_way* way = slice_way_of(slice_slot_of6(volume, volume6, ip, end));
+  if (!way) return TC_ACT_UNSPEC;
+  if (ip[SLICE_IP6_HOP_LIMIT] <= 1) return slice_spread_loops();
+  uint8_t less = ip[SLICE_IP6_HOP_LIMIT] - 1;
+  if (!slice_have_link_header(skb, at)) return TC_ACT_SHOT;
+  bpf_skb_store_bytes(skb, SLICE_ETH_BYTES + SLICE_IP6_HOP_LIMIT, &less, sizeof less, 0);
+  return slice_send_on(skb, way, SLICE_BE16(SLICE_ETH_IPV6), outcome);
+}
+
+SLICE_INLINE int slice_spread_packet(struct __sk_buff* skb, const struct slice_config* volume) {
+  if (skb->pkt_type != SLICE_PACKET_HOST) return TC_ACT_UNSPEC;
+  if (skb->protocol == SLICE_BE16(SLICE_ETH_IPV4)) return slice_spread_ipv4(skb, volume);
+  if (skb->protocol == SLICE_BE16(SLICE_ETH_IPV6)) return slice_spread_ipv6(skb, volume);
+  return TC_ACT_UNSPEC;
 }
 
 #endif  // SLICE_BPF_PROXY_SPREAD_H

@@ -13,5 +13,6 @@ size_t slice_c_layout_sum(void) {
   return sizeof(struct slice_handle) + sizeof(struct slice_config) * 3 + sizeof(struct slice_server) * 5 +
          sizeof(struct slice_pending) * 7 + sizeof(struct slice_attr_bucket) * 11 +
          sizeof(struct slice_eviction) * 13 + sizeof(struct slice_request) * 17 +
-         offsetof(struct slice_attr_bucket, entry) * 19 + offsetof(struct slice_pending, fileid) * 23;
+         offsetof(struct slice_attr_bucket, entry) * 19 + offsetof(struct slice_pending, fileid) * 23 +
+         sizeof(struct slice_server6) * 29 + offsetof(struct slice_pending6, fileid) * 31;
 }

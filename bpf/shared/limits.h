@@ -34,6 +34,8 @@
 #define SLICE_FRAGMENT_ENTRIES 65536u  // open fragmented datagrams, a power of two
 #define SLICE_SOURCE_ENTRIES 16384u    // clients' addresses looked up lately, a power of two
 #define SLICE_CLIENT_SLOTS 4096u       // parts of the clients that proxies have among them, a power of two
+#define SLICE_MAX_GENERIC 256u         // interfaces where the program runs generically
+#define SLICE_MAX_SUMMED 9216u         // bytes of a UDP datagram whose checksum the program makes anew
 #define SLICE_MAX_SPREAD 64u           // entries of the ways to other proxies; entry 0 means "stays here"
 #define SLICE_ATTR_BUCKETS 16384u      // buckets of the attribute cache, a power of two
 #define SLICE_ATTR_WAYS 4u             // files in one bucket

@@ -54,6 +54,11 @@ struct slice_config {
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_config) == 96, "config layout");
 
+// `config6`: ARRAY of one entry, beside `config`.
+struct slice_config6 {
+  uint8_t virtual_ipv6[16];  // all zero: none, and all of IPv6 passes
+};
+
 // `sites`: ARRAY, key = class * SLICE_MAX_SITES + site (slice_site_key).
 struct slice_site {
   uint32_t server;      // key in `servers`; 0: bound to none
@@ -72,6 +77,7 @@ struct slice_server {
   uint32_t reserved1;
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_server) == 32, "server layout");
+
 // `servers6`: ARRAY of SLICE_MAX_SERVERS, keys as those of `servers`. A server is in one of the
 // two, and has no port in the other.
 struct slice_server6 {
@@ -105,6 +111,36 @@ struct slice_pending {
   uint64_t reserved1;
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_pending) == 64, "pending layout");
+
+// `pending6`: ARRAY of SLICE_PENDING_ENTRIES, the same for clients with IPv6. An entry has its words
+// where those of `pending` are, so that one code takes either: but for the client's address, in three
+// parts, and the server's, which is known by its number. `check` is slice_pending_check6.
+struct slice_pending6 {
+  uint32_t xid;            // memory order
+  uint8_t client_last[4];  // of the client's address
+  uint16_t client_port;    // memory (network) order
+  uint8_t procedure;
+  uint8_t site_class;
+  uint32_t ifindex;          // where the request came from
+  uint8_t client_middle[4];  // bytes 8 to 11 of the client's address
+  uint16_t server_port;
+  uint16_t server;       // key in `servers6`, and SLICE_PENDING_MUTE
+  uint64_t fileid;       // of the handle, which nobody has verified
+  uint8_t proxy_mac[6];  // these twelve bytes as the request's Ethernet header began
+  uint8_t client_mac[6];
+  uint32_t asked_ms;  // config.now_ms when the request passed first
+  uint64_t check;
+  uint8_t client_network[8];  // the client's address begins with
+};
+SLICE_STATIC_ASSERT(
+    sizeof(struct slice_pending6) == sizeof(struct slice_pending) &&
+        offsetof(struct slice_pending6, client_last) == offsetof(struct slice_pending, client_ipv4) &&
+        offsetof(struct slice_pending6, client_middle) == offsetof(struct slice_pending, server_ipv4) &&
+        offsetof(struct slice_pending6, server) == offsetof(struct slice_pending, server) &&
+        offsetof(struct slice_pending6, check) == offsetof(struct slice_pending, check) &&
+        offsetof(struct slice_pending6, client_network) == offsetof(struct slice_pending, reserved1),
+    "one code takes either");
+
 // The reply teaches nothing, and nothing in its request invited room: it replaced another
 // request of its client's xid, or whoever answers cannot be told by the way of the answer.
 #define SLICE_PENDING_MUTE 0x8000u
@@ -198,12 +234,24 @@ SLICE_INLINE uint32_t slice_pending_key(uint32_t client_ipv4, uint16_t client_po
   return (xid + SLICE_BE32(xid) + client) & (SLICE_PENDING_ENTRIES - 1);
 }
 
+// The same of a client with IPv6: the halves of its address are joined, which differ in either where
+// clients do.
+SLICE_INLINE uint32_t slice_pending_key6(uint64_t network, uint64_t host, uint16_t client_port,
+                                         uint32_t xid) {
+  return slice_pending_key((uint32_t)slice_mix64(network + host), client_port, xid);
+}
+
 // Check word of six words: differs for all entries that are not one whole.
 // Each word that the reply itself vouches for (client and xid, port, server) is
 // joined with one that it does not, so that no two of the latter can cancel out.
 SLICE_INLINE uint64_t slice_pending_check(uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3, uint64_t w4,
                                           uint64_t w5) {
   return (((w0 ^ w4) * 0x61c88647 + (w1 ^ w3)) * 0x61c88647 + (w2 ^ w5)) * 0x61c88647 + 1;
+}
+
+// The same of an entry of `pending6`: the client's network too is to be the one of the other words.
+SLICE_INLINE uint64_t slice_pending_check6(uint64_t check, uint64_t network) {
+  return check + network * 0x9e3779b97f4a7c15ULL;
 }
 
 // `sources`: ARRAY of SLICE_SOURCE_ENTRIES u64, direct-mapped by address: source 32 (memory
@@ -216,7 +264,28 @@ SLICE_INLINE uint64_t slice_source_word(uint32_t ipv4, uint32_t ifindex) {
   return (uint64_t)ipv4 << 32 | ifindex;
 }
 
-// `spread`: ARRAY of SLICE_CLIENT_SLOTS u64, by slice_client_slot(): the key in `ways` of the
+// `sources6`: ARRAY of SLICE_SOURCE_ENTRIES, the same of IPv6, by slice_source_key6(). `check` is a function
+// of the words before it, so that an entry that two processors wrote at once is none.
+struct slice_source6 {
+  uint64_t network;  // the address's two halves, memory order
+  uint64_t host;
+  uint64_t ifindex;
+  uint64_t check;
+};
+SLICE_INLINE uint32_t slice_source_key6(uint64_t network, uint64_t host) {
+  return (uint32_t)slice_mix64(network + host) & (SLICE_SOURCE_ENTRIES - 1);
+}
+SLICE_INLINE uint64_t slice_source_check6(uint64_t network, uint64_t host, uint64_t ifindex) {
+  return slice_mix64(slice_mix64(network ^ ifindex) + host) | 1;
+}
+
+// `tail_calls`: PROG_ARRAY, the programs that slice_proxy hands packets to.
+#define SLICE_PROGRAM_IPV6 0u  // slice_proxy6
+
+// `generic`: HASH of SLICE_MAX_GENERIC, keys are interfaces where the program runs generically, on
+// packets that still have what the kernel knows of them. Values are 1.
+
+// `spread`: ARRAY of SLICE_CLIENT_SLOTS u64, by slice_client_slot6(): the key in `ways` of the
 // proxy that has these clients over TCP; 0: this one.
 SLICE_INLINE uint32_t slice_client_slot(uint32_t ipv4) {  // memory order
   return (uint32_t)slice_mix64(SLICE_BE32(ipv4)) & (SLICE_CLIENT_SLOTS - 1);

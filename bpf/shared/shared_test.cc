@@ -25,6 +25,10 @@ namespace {
 static_assert(std::has_unique_object_representations_v<slice_config>);
 static_assert(std::has_unique_object_representations_v<slice_server>);
 static_assert(std::has_unique_object_representations_v<slice_pending>);
+static_assert(std::has_unique_object_representations_v<slice_config6>);
+static_assert(std::has_unique_object_representations_v<slice_server6>);
+static_assert(std::has_unique_object_representations_v<slice_pending6>);
+static_assert(std::has_unique_object_representations_v<slice_source6>);
 static_assert(std::has_unique_object_representations_v<slice_attr_bucket>);
 static_assert(std::has_unique_object_representations_v<slice_eviction>);
 
@@ -33,7 +37,8 @@ TEST(Layout, CAndCppAgree) {
                                       sizeof(slice_pending) * 7 + sizeof(slice_attr_bucket) * 11 +
                                       sizeof(slice_eviction) * 13 + sizeof(slice_request) * 17 +
                                       offsetof(slice_attr_bucket, entry) * 19 +
-                                      offsetof(slice_pending, fileid) * 23);
+                                      offsetof(slice_pending, fileid) * 23 + sizeof(slice_server6) * 29 +
+                                      offsetof(slice_pending6, fileid) * 31);
 }
 
 TEST(FileHandle, LiesAsSpecified) {
@@ -432,6 +437,52 @@ TEST(Pending, OpenRequestsOfAClientShareNoEntry) {
       EXPECT_GE(keys.size(), 39998u) << network_order << " " << first;
     }
   }
+}
+
+// The same of a client with IPv6, and clients whose addresses differ anywhere are spread.
+TEST(Pending, ClientsOfIpv6AreSpread) {
+  constexpr uint64_t kNetwork = 0x00000000000077fdULL;
+  std::set<uint32_t> keys;
+  for (uint32_t i = 0; i < 5000; i++) keys.insert(slice_pending_key6(kNetwork, 1, 0x0203, 0x1000 + i));
+  EXPECT_EQ(keys.size(), 5000u);
+  for (unsigned bit = 0; bit < 64; bit += 8) {
+    keys.clear();
+    for (uint64_t i = 0; i < 256; i++) keys.insert(slice_pending_key6(kNetwork, i << bit, 0x0203, 7));
+    EXPECT_GT(keys.size(), 240u) << bit;
+    keys.clear();
+    for (uint64_t i = 0; i < 256; i++) keys.insert(slice_pending_key6(i << bit, 1, 0x0203, 7));
+    EXPECT_GT(keys.size(), 240u) << bit;
+  }
+}
+
+TEST(Pending, AnotherNetworkDoesNotVouch) {
+  const uint64_t check = slice_pending_check(1, 2, 3, 4, 5, 6);
+  for (unsigned bit = 0; bit < 64; bit++)
+    EXPECT_NE(slice_pending_check6(check, 77), slice_pending_check6(check, 77 ^ 1ULL << bit));
+}
+
+TEST(Sources, AnEntryOfIpv6VouchesForItself) {
+  const uint64_t check = slice_source_check6(11, 22, 3);
+  EXPECT_NE(slice_source_check6(0, 0, 0), 0u) << "an empty entry is none";
+  for (unsigned bit = 0; bit < 64; bit++) {
+    EXPECT_NE(check, slice_source_check6(11 ^ 1ULL << bit, 22, 3));
+    EXPECT_NE(check, slice_source_check6(11, 22 ^ 1ULL << bit, 3));
+    EXPECT_NE(check, slice_source_check6(11, 22, 3 ^ 1ULL << bit));
+  }
+}
+
+// Who has which client is a matter of both proxies and of slicectl: it stays as it is written here.
+TEST(ClientSlots, AreThoseOfTheAddress) {
+  const uint32_t ipv4 = SLICE_BE32(0x0a4d01cc);  // 10.77.1.204
+  EXPECT_EQ(slice_client_slot(ipv4), 2210u);
+  EXPECT_EQ(slice_client_slot6(0, SLICE_BE64(0x0000ffff0a4d01ccULL)), slice_client_slot(ipv4)) << "mapped";
+  EXPECT_EQ(slice_client_slot6(SLICE_BE64(0xfd77000000000000ULL), SLICE_BE64(0x0000000000010002ULL)), 272u);
+  std::vector<int> slots(SLICE_CLIENT_SLOTS);
+  for (uint64_t network = 0; network < 64; network++) {
+    for (uint64_t host = 0; host < 64; host++)
+      slots[slice_client_slot6(SLICE_BE64(0xfd77ULL << 48 | network), SLICE_BE64(host))]++;
+  }
+  EXPECT_LT(std::ranges::count(slots, 0), 1700) << "4096 balls in 4096 boxes leave 1507 of them empty";
 }
 
 TEST(Pending, MixedEntriesDoNotVouch) {

@@ -17,6 +17,7 @@
 #include <cstdarg>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "bpf/shared/outcomes.h"
@@ -201,7 +202,7 @@ std::vector<std::string> interfaces_of(const ProxyConfig& config) {
 std::vector<std::string> usual_interfaces() {
   std::set<std::string> names;
   for (const rpc::InterfaceAddress& each : rpc::interface_addresses()) {
-    if (each.up && !each.loopback) names.insert(each.interface);
+    if (each.up && !each.loopback && !each.address.is_link_local()) names.insert(each.interface);
   }
   return {names.begin(), names.end()};
 }
@@ -225,6 +226,7 @@ Result<std::unique_ptr<Loader>> Loader::open(const ProxyConfig& config) {
   }
   if (!opened) return fail(std::move(opened).error());
   SLICE_RETURN_IF_ERROR(loader->map_tables());
+  SLICE_RETURN_IF_ERROR(loader->set_virtual_ipv6(config.address_of(false)));
   return loader;
 }
 
@@ -232,8 +234,8 @@ Status Loader::make_maps(const ProxyConfig& config, bool fresh) {
   maps_ = std::make_unique<Skeleton>();
   if (maps_->bpf == nullptr) return fail(Errc::kIo, "cannot open the XDP program: {}", std::strerror(errno));
   SLICE_RETURN_IF_ERROR(pin_maps(config, fresh));
-  bpf_program__set_autoload(maps_->bpf->progs.slice_proxy, false);
-  bpf_program__set_autoload(maps_->bpf->progs.slice_spread, false);
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, maps_->bpf->obj) bpf_program__set_autoload(program, false);
   if (int error = slice_proxy__load(maps_->bpf); error != 0)
     return not_taken("tables of the XDP program", error);
   slice_config old{};
@@ -277,22 +279,27 @@ Status Loader::load_program(const ProxyConfig& config) {
     return fail(Errc::kIo, "cannot open the XDP program: {}", std::strerror(errno));
   }
   SLICE_RETURN_IF_ERROR(share_maps());
-  std::vector<char> said(kVerifierLog, '\0');
-  bpf_program* program = program_->bpf->progs.slice_proxy;
-  bpf_program__set_log_buf(program, said.data(), said.size());
-  bpf_program__set_log_level(program, kVerifierErrors);
+  std::map<bpf_program*, std::vector<char>> said;
+  for (bpf_program* program : {program_->bpf->progs.slice_proxy, program_->bpf->progs.slice_proxy6}) {
+    std::vector<char>& log = said[program];
+    log.assign(kVerifierLog, '\0');
+    bpf_program__set_log_buf(program, log.data(), log.size());
+    bpf_program__set_log_level(program, kVerifierErrors);
+  }
   int error = slice_proxy__load(program_->bpf);
-  bpf_program__set_log_buf(program, nullptr, 0);
-  if (error == 0) {
-    pin_program(config);
-    return {};
+  for (auto& [program, log] : said) bpf_program__set_log_buf(program, nullptr, 0);
+  for (auto& [program, log] : said) {
+    if (error == 0 || last_complaint(log.data()).empty()) continue;
+    return fail(Errc::kDenied, "the kernel {} refuses the XDP program: {} ({})", kernel_release(),
+                last_complaint(log.data()), std::strerror(-error));
   }
-  std::string_view complaint = last_complaint(said.data());
-  if (!complaint.empty()) {
-    return fail(Errc::kDenied, "the kernel {} refuses the XDP program: {} ({})", kernel_release(), complaint,
-                std::strerror(-error));
-  }
-  return not_taken("XDP program", error);
+  if (error != 0) return not_taken("XDP program", error);
+  const std::uint32_t ipv6 = SLICE_PROGRAM_IPV6;
+  const int fd = bpf_program__fd(program_->bpf->progs.slice_proxy6);
+  if (bpf_map_update_elem(bpf_map__fd(maps_->bpf->maps.tail_calls), &ipv6, &fd, BPF_ANY) != 0)
+    return not_taken("program of IPv6 behind the XDP program", -errno);
+  pin_program(config);
+  return {};
 }
 
 void Loader::pin_program(const ProxyConfig& config) {
@@ -310,6 +317,15 @@ void Loader::pin_program(const ProxyConfig& config) {
   }
 }
 
+Status Loader::set_virtual_ipv6(IpAddress address) {
+  slice_config6 config{};
+  const IpAddress::Bytes bytes = address.bytes();
+  std::copy(bytes.begin(), bytes.end(), config.virtual_ipv6);
+  const std::uint32_t zero = 0;
+  if (bpf_map_update_elem(bpf_map__fd(maps_->bpf->maps.config6), &zero, &config, BPF_ANY) == 0) return {};
+  return fail(Errc::kIo, "cannot write into the table config6: {}", std::strerror(errno));
+}
+
 Status Loader::map_tables() {
   auto map = [this](bpf_map* which, std::size_t value, std::size_t entries) -> void* {
     std::size_t size = (((value + 7) & ~std::size_t{7}) * entries + 4095) & ~std::size_t{4095};
@@ -323,17 +339,22 @@ Status Loader::map_tables() {
   tables_.sites =
       static_cast<slice_site*>(map(maps.sites, sizeof(slice_site), SLICE_CLASSES * SLICE_MAX_SITES));
   tables_.servers = static_cast<slice_server*>(map(maps.servers, sizeof(slice_server), SLICE_MAX_SERVERS));
+  tables_.servers6 =
+      static_cast<slice_server6*>(map(maps.servers6, sizeof(slice_server6), SLICE_MAX_SERVERS));
   tables_.attributes =
       static_cast<slice_attr_bucket*>(map(maps.attributes, sizeof(slice_attr_bucket), SLICE_ATTR_BUCKETS));
   tables_.sources =
       static_cast<std::uint64_t*>(map(maps.sources, sizeof(std::uint64_t), SLICE_SOURCE_ENTRIES));
+  tables_.sources6 =
+      static_cast<slice_source6*>(map(maps.sources6, sizeof(slice_source6), SLICE_SOURCE_ENTRIES));
   tables_.wanted = static_cast<slice_wanted_slot*>(
       map(maps.wanted, sizeof(std::uint32_t), SLICE_CLASSES * SLICE_MAX_SITES));
   tables_.spread = static_cast<std::uint64_t*>(map(maps.spread, sizeof(std::uint64_t), SLICE_CLIENT_SLOTS));
   tables_.ways = static_cast<slice_way*>(map(maps.ways, sizeof(slice_way), SLICE_MAX_SPREAD));
   if (tables_.spread == nullptr || tables_.ways == nullptr || tables_.sources == nullptr ||
       tables_.wanted == nullptr || tables_.config == nullptr || tables_.sites == nullptr ||
-      tables_.servers == nullptr || tables_.attributes == nullptr) {
+      tables_.servers == nullptr || tables_.attributes == nullptr || tables_.servers6 == nullptr ||
+      tables_.sources6 == nullptr) {
     return fail(Errc::kIo, "cannot map the tables: {}", std::strerror(errno));
   }
   return {};
@@ -372,6 +393,14 @@ void Loader::attach(const ProxyConfig& config) {
   log_info("XDP: {}", describe());
 }
 
+void Loader::note_generic(std::uint32_t ifindex, bool generic) {
+  const int map = bpf_map__fd(maps_->bpf->maps.generic);
+  const std::uint32_t one = 1;
+  const int error = generic ? bpf_map_update_elem(map, &ifindex, &one, BPF_ANY)
+                            : (bpf_map_delete_elem(map, &ifindex) != 0 && errno != ENOENT);
+  if (error != 0) log_warning("cannot note how XDP runs at interface {}: {}", ifindex, std::strerror(errno));
+}
+
 bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode, const OurPrograms& ours) {
   unsigned ifindex = ::if_nametoindex(interface.c_str());
   if (ifindex == 0) {
@@ -394,6 +423,7 @@ bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode, con
   if (old != At::kNone && !keep) detach_from(index, old == At::kNative);
   int error = -EOPNOTSUPP;
   if (mode != ProxyConfig::Xdp::kGeneric) {
+    note_generic(ifindex, false);
     error = bpf_xdp_attach(index, program_fd(), XDP_FLAGS_DRV_MODE, nullptr);
     if (error == 0) {
       attached_.push_back({interface, ifindex, true});
@@ -402,6 +432,7 @@ bool Loader::attach_one(const std::string& interface, ProxyConfig::Xdp mode, con
     log_info("XDP: {} takes no native program: {}", interface, std::strerror(-error));
     if (mode == ProxyConfig::Xdp::kNative) return false;
   }
+  note_generic(ifindex, true);
   error = bpf_xdp_attach(index, program_fd(), XDP_FLAGS_SKB_MODE, nullptr);
   if (error != 0) {
     log_warning("XDP: {} takes no generic program either: {}", interface, std::strerror(-error));

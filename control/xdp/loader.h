@@ -18,7 +18,7 @@
 
 namespace slice::proxy {
 
-// Interfaces that are up and carry IPv4, but for loopback.
+// Interfaces that are up and have an address that is not link-local, but for loopback.
 std::vector<std::string> usual_interfaces();
 
 class OurPrograms;
@@ -76,8 +76,12 @@ class Loader {
   Status make_maps(const ProxyConfig& config, bool fresh);
   Status pin_maps(const ProxyConfig& config, bool fresh);
   Status share_maps();
+  // None: all of IPv6 is left to user space.
+  Status set_virtual_ipv6(IpAddress address);
   void pin_program(const ProxyConfig& config);
   Status map_tables();
+  // For the program: whether it runs generically there (bpf/proxy/checksum.h).
+  void note_generic(std::uint32_t ifindex, bool generic);
   bool attach_one(const std::string& interface, ProxyConfig::Xdp mode, const OurPrograms& ours);
 
   struct Skeleton;

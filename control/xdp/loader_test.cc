@@ -119,6 +119,32 @@ TEST_F(LoaderTest, AttachesGenerically) {
   EXPECT_EQ(attached(), XDP_ATTACHED_SKB);
 }
 
+// What is in a pinned table.
+template <class Value>
+bool read(const ProxyConfig& config, const char* map, std::uint32_t key, Value& out) {
+  const int fd = bpf_obj_get((config.bpf_folder + "/" + map).c_str());
+  const bool found = fd >= 0 && bpf_map_lookup_elem(fd, &key, &out) == 0;
+  if (fd >= 0) ::close(fd);
+  return found;
+}
+
+TEST_F(LoaderTest, TheProgramKnowsOfIpv6AndHowItRuns) {
+  const auto* one = "one";
+  std::uint32_t value = 0;
+  for (auto mode : {ProxyConfig::Xdp::kGeneric, ProxyConfig::Xdp::kNative}) {
+    config_.xdp = mode;
+    config_.second_address = *parse_address(mode == ProxyConfig::Xdp::kGeneric ? "fd77::1" : "fd77::2");
+    auto loader = load(config_);
+    ASSERT_TRUE(loader) << loader.error().message;
+    (*loader)->attach(config_);
+    EXPECT_EQ(read(config_, "generic", ::if_nametoindex(one), value), mode == ProxyConfig::Xdp::kGeneric);
+    slice_config6 config{};
+    ASSERT_TRUE(read(config_, "config6", 0, config));
+    EXPECT_EQ(IpAddress::of_bytes(std::to_array(config.virtual_ipv6)), config_.second_address);
+    EXPECT_TRUE(read(config_, "tail_calls", SLICE_PROGRAM_IPV6, value));
+  }
+}
+
 TEST_F(LoaderTest, ARefusalNamesTheKernelAndTheVerifiersLastLine) {
   utsname kernel{};
   ::uname(&kernel);

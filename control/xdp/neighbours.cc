@@ -16,6 +16,20 @@
 namespace slice::proxy {
 namespace {
 
+std::uint8_t family_of(IpAddress address) {
+  return address.is_v4() ? AF_INET : AF_INET6;
+}
+// In an attribute: IPv4's are the last four of all sixteen.
+std::size_t address_bytes(IpAddress address) {
+  return address.is_v4() ? 4 : 16;
+}
+IpAddress address_in(const std::uint8_t* data, std::size_t size) {
+  if (size == 4) return load_be<std::uint32_t>(data);
+  IpAddress::Bytes bytes;
+  std::memcpy(bytes.data(), data, bytes.size());
+  return IpAddress::of_bytes(bytes);
+}
+
 template <class Body>
 struct Message {
   nlmsghdr header{};
@@ -28,12 +42,14 @@ struct Message {
     header.nlmsg_len = NLMSG_LENGTH(sizeof(Body));
   }
   void add(std::uint16_t type, IpAddress address) {
+    const IpAddress::Bytes bytes = address.bytes();
+    const std::size_t size = address_bytes(address);
     auto* at =
         reinterpret_cast<rtattr*>(reinterpret_cast<std::uint8_t*>(this) + NLMSG_ALIGN(header.nlmsg_len));
     at->rta_type = type;
-    at->rta_len = RTA_LENGTH(4);
-    store_be(static_cast<std::uint8_t*>(RTA_DATA(at)), address.v4());
-    header.nlmsg_len = static_cast<std::uint32_t>(NLMSG_ALIGN(header.nlmsg_len) + RTA_LENGTH(4));
+    at->rta_len = static_cast<std::uint16_t>(RTA_LENGTH(size));
+    std::memcpy(RTA_DATA(at), bytes.data() + bytes.size() - size, size);
+    header.nlmsg_len = static_cast<std::uint32_t>(NLMSG_ALIGN(header.nlmsg_len) + RTA_LENGTH(size));
   }
 };
 
@@ -53,6 +69,15 @@ bool each_attribute(std::uint8_t* answer, std::size_t size, std::uint16_t expect
          static_cast<std::size_t>(RTA_PAYLOAD(at)));
   }
   return true;
+}
+
+// A server is in one of the two tables, and has no port in the other.
+template <class Seen>
+void for_each_entry(const Tables& tables, Seen seen) {
+  for (std::uint32_t i = 1; i < SLICE_MAX_SERVERS; ++i) {
+    seen(i, tables.servers[i]);
+    seen(i, tables.servers6[i].server);
+  }
 }
 
 void set_doubts(slice_server& server, std::uint32_t doubts) {
@@ -83,8 +108,8 @@ std::size_t Neighbours::ask(void* message, std::size_t size, std::uint8_t* answe
 
 std::optional<Neighbours::Route> Neighbours::route(IpAddress address) {
   Message<rtmsg> request(RTM_GETROUTE, 0);
-  request.body.rtm_family = AF_INET;
-  request.body.rtm_dst_len = 32;
+  request.body.rtm_family = family_of(address);
+  request.body.rtm_dst_len = static_cast<std::uint8_t>(8 * address_bytes(address));
   request.add(RTA_DST, address);
   alignas(nlmsghdr) std::uint8_t answer[4096];
   std::size_t n = ask(&request, request.header.nlmsg_len, answer, sizeof answer);
@@ -92,9 +117,9 @@ std::optional<Neighbours::Route> Neighbours::route(IpAddress address) {
   rtmsg body{};
   bool ok = n > 0 && each_attribute(answer, n, RTM_NEWROUTE, body,
                                     [&](unsigned type, const std::uint8_t* data, std::size_t size) {
-                                      if (size != 4) return;
-                                      if (type == RTA_OIF) std::memcpy(&found.ifindex, data, 4);
-                                      if (type == RTA_GATEWAY) found.gateway = load_be<std::uint32_t>(data);
+                                      if (type == RTA_OIF && size == 4) std::memcpy(&found.ifindex, data, 4);
+                                      if (type == RTA_GATEWAY && size == address_bytes(address))
+                                        found.gateway = address_in(data, size);
                                     });
   if (!ok || body.rtm_type != RTN_UNICAST || found.ifindex == 0) return std::nullopt;
   return found;
@@ -102,7 +127,7 @@ std::optional<Neighbours::Route> Neighbours::route(IpAddress address) {
 
 bool Neighbours::neighbour(std::uint32_t ifindex, IpAddress address, std::array<std::uint8_t, 6>& out) {
   Message<ndmsg> request(RTM_GETNEIGH, 0);
-  request.body.ndm_family = AF_INET;
+  request.body.ndm_family = family_of(address);
   request.body.ndm_ifindex = static_cast<int>(ifindex);
   request.add(NDA_DST, address);
   alignas(nlmsghdr) std::uint8_t answer[4096];
@@ -124,7 +149,7 @@ bool Neighbours::neighbour(std::uint32_t ifindex, IpAddress address, std::array<
 
 void Neighbours::probe(std::uint32_t ifindex, IpAddress address) {
   Message<ndmsg> request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK);
-  request.body.ndm_family = AF_INET;
+  request.body.ndm_family = family_of(address);
   request.body.ndm_ifindex = static_cast<int>(ifindex);
   request.body.ndm_flags = NTF_USE;  // as if a packet had to go there
   request.add(NDA_DST, address);
@@ -147,13 +172,13 @@ std::optional<NextHop> Neighbours::resolve(IpAddress address) {
   if (!way) return std::nullopt;
   NextHop hop;
   hop.ifindex = way->ifindex;
-  if (!neighbour(way->ifindex, way->gateway != 0 ? way->gateway : address, hop.address)) return std::nullopt;
+  if (!neighbour(way->ifindex, way->gateway.none() ? address : way->gateway, hop.address)) return std::nullopt;
   if (!interface_address(way->ifindex, hop.source)) return std::nullopt;
   return hop;
 }
 
-void Neighbours::refresh(slice_server& server) {
-  auto hop = resolve(load_be<std::uint32_t>(server.ipv4));
+void Neighbours::refresh(slice_server& server, IpAddress address) {
+  auto hop = resolve(address);
   auto* ifindex = reinterpret_cast<volatile std::uint32_t*>(&server.ifindex);
   if (!hop) {
     *ifindex = 0;
@@ -171,34 +196,31 @@ void Neighbours::refresh(slice_server& server) {
 }
 
 void Neighbours::refresh(const Tables& tables) {
-  for (std::uint32_t i = 1; i < SLICE_MAX_SERVERS; ++i) {
-    slice_server& server = tables.servers[i];
+  for_each_entry(tables, [&](std::uint32_t i, slice_server& server) {
     if (!began_) set_doubts(server, 0);
     if (server.port != 0) {
-      refresh(server);
+      refresh(server, tables.endpoint_at(i).value_or(rpc::Endpoint{}).address);
     } else if (server.ifindex != 0) {  // it was removed
       *reinterpret_cast<volatile std::uint32_t*>(&server.ifindex) = 0;
       set_doubts(server, 0);
     }
-  }
+  });
   began_ = true;
   review_doubts(tables);
 }
 
 void Neighbours::review_doubts(const Tables& tables) {
-  for (std::uint32_t i = 1; i < SLICE_MAX_SERVERS; ++i) {
-    const slice_server& server = tables.servers[i];
+  for_each_entry(tables, [&](std::uint32_t, const slice_server& server) {
     if (server.ifindex != 0 && (slice_load_relaxed32(&server.doubts) & SLICE_SERVER_SHARED) != 0)
       shared_.insert(server.ifindex);
-  }
+  });
   std::string astray, shared;
-  for (std::uint32_t i = 1; i < SLICE_MAX_SERVERS; ++i) {
-    slice_server& server = tables.servers[i];
+  for_each_entry(tables, [&](std::uint32_t i, slice_server& server) {
     std::uint32_t doubts = slice_load_relaxed32(&server.doubts);
     if (shared_.contains(server.ifindex) && (doubts & SLICE_SERVER_SHARED) == 0)
       set_doubts(server, doubts | SLICE_SERVER_SHARED);
     if ((doubts & SLICE_SERVER_ASTRAY) != 0) astray += fmt::format(" {}", i);
-  }
+  });
   for (std::uint32_t ifindex : shared_) {
     char name[IF_NAMESIZE];
     if (::if_indextoname(ifindex, name) != nullptr) shared += fmt::format(" {}", name);

@@ -26,7 +26,7 @@ class Neighbours {
   Neighbours(const Neighbours&) = delete;
   Neighbours& operator=(const Neighbours&) = delete;
 
-  // The way to `address` (host byte order). Nothing where it is this host, has no route, or its hardware
+  // The way to `address`. Nothing where it is this host, has no route, or its hardware
   // address is not known yet: then the kernel has been asked to find it out, and the next call may know.
   // Blocks for microseconds: the kernel answers at once.
   std::optional<NextHop> resolve(IpAddress address);
@@ -42,10 +42,10 @@ class Neighbours {
  private:
   struct Route {
     std::uint32_t ifindex = 0;
-    std::uint32_t gateway = 0;
+    IpAddress gateway;  // of the same family; or none
   };
   std::optional<Route> route(IpAddress address);
-  void refresh(slice_server& server);
+  void refresh(slice_server& server, IpAddress address);
   void review_doubts(const Tables& tables);
   // False: not known. Asks for it where it is unknown or may be out of date.
   bool neighbour(std::uint32_t ifindex, IpAddress address, std::array<std::uint8_t, 6>& out);

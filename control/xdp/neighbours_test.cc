@@ -81,6 +81,33 @@ TEST_F(NeighboursTest, WithoutAnAddressTheStackForwards) {
   EXPECT_EQ(server(3).ifindex, 0u);
 }
 
+// One at the link, one behind a router that is known by its link-local address, as routers announce themselves.
+TEST_F(NeighboursTest, SoItIsOverIpv6) {
+  ASSERT_TRUE(
+      run("ip address replace fd77::9:1/112 dev one nodad && "
+          "ip neigh replace fd77::9:4 lladdr 02:00:00:00:00:14 dev one nud permanent && "
+          "ip route replace fd77::a:0/112 via fe80::15 dev far && "
+          "ip neigh replace fe80::15 lladdr 02:00:00:00:00:15 dev far nud permanent"));
+  memory_.tables().set_endpoint(4, {*parse_address("fd77::9:4"), 2049});
+  memory_.tables().set_endpoint(5, {*parse_address("fd77::a:5"), 2049});
+  memory_.tables().set_endpoint(6, {*parse_address("fd99::1"), 2049});
+  slice_server6* servers = memory_.tables().servers6;
+  refresh();
+  EXPECT_EQ(servers[4].server.ifindex, ::if_nametoindex("one"));
+  EXPECT_EQ(servers[4].server.next_hop_mac[5], 0x14);
+  EXPECT_EQ(servers[5].server.ifindex, ::if_nametoindex("far"));
+  EXPECT_EQ(servers[5].server.next_hop_mac[5], 0x15);
+  EXPECT_EQ(servers[6].server.ifindex, 0u) << "there is no route";
+  EXPECT_EQ(server(4).ifindex, 0u);
+  servers[4].server.doubts = SLICE_SERVER_SHARED;
+  refresh();
+  EXPECT_EQ(server(1).doubts, SLICE_SERVER_SHARED) << "behind the same interface";
+  memory_.tables().set_endpoint(4, {0x0a4d0902, 2049});
+  refresh();
+  EXPECT_EQ(servers[4].server.ifindex, 0u);
+  EXPECT_EQ(server(4).ifindex, ::if_nametoindex("one"));
+}
+
 TEST_F(NeighboursTest, DoubtsOfARunBeforeDoNotCount) {
   server(1).doubts = SLICE_SERVER_SHARED;
   Neighbours fresh;

@@ -19,7 +19,8 @@ using namespace std::chrono_literals;
 constexpr Duration kLongest = 500ms;
 constexpr Duration kFirstDelay = 2ms;
 constexpr std::size_t kHeldAtMost = 4096;  // frames
-constexpr std::size_t kEthernet = 14;
+constexpr std::size_t kEthernet = 14, kIpv4 = 20, kIpv6 = 40, kIpv6Fragment = 8;
+constexpr std::uint16_t kTypeIpv6 = 0x86dd;
 
 }  // namespace
 
@@ -60,13 +61,19 @@ int Rings::on_orphan(void* self, void* data, std::size_t size) {
   return 0;
 }
 
+Rings::Key Rings::key_of(const std::uint8_t* frame, std::size_t length) {
+  const auto* ip = reinterpret_cast<const char*>(frame + kEthernet);
+  if (length < kEthernet + kIpv4) return {};
+  if (load_be<std::uint16_t>(frame + kEthernet - 2) != kTypeIpv6) return Key(ip + 12, 8) + Key(ip + 4, 4);
+  if (length < kEthernet + kIpv6 + kIpv6Fragment) return {};
+  return Key(ip + 8, 32) + Key(ip + kIpv6 + 2, 6);
+}
+
 void Rings::hold(const slice_orphan& orphan) {
   std::size_t length = std::min<std::size_t>(orphan.length, sizeof orphan.frame);
-  if (length < kEthernet + 20) return;
-  const std::uint8_t* ip = orphan.frame + kEthernet;
   Held held;
-  held.key = {load_be<std::uint32_t>(ip + 12), load_be<std::uint32_t>(ip + 16),
-              load_be<std::uint16_t>(ip + 4), load_be<std::uint16_t>(ip + 6)};
+  held.key = key_of(orphan.frame, length);
+  if (held.key.empty()) return;
   held.ifindex = orphan.ifindex;
   held.frame.append({orphan.frame, length});
   auto [seen, is_new] = first_seen_.emplace(held.key, loop_.now());

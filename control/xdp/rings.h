@@ -7,7 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <tuple>
+#include <string>
 
 #include "bpf/shared/map_abi.h"
 #include "common/bytes.h"
@@ -29,8 +29,9 @@ class Rings {
   Rings& operator=(const Rings&) = delete;
 
  private:
-  // Source, destination, IP id, fragment offset: a fragment that comes back is the same one.
-  using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint16_t, std::uint16_t>;
+  // Source, destination, IP id, fragment offset, as they lie in the frame: a fragment that comes back is the
+  // same one.
+  using Key = std::string;
   struct Held {
     Key key;
     std::uint32_t ifindex = 0;
@@ -38,6 +39,8 @@ class Rings {
   };
   static int on_eviction(void* self, void* data, std::size_t size);
   static int on_orphan(void* self, void* data, std::size_t size);
+  // Empty: a fragment of neither family.
+  static Key key_of(const std::uint8_t* frame, std::size_t length);
   void hold(const slice_orphan& orphan);
   void run_again(Held held);
 

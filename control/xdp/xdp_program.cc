@@ -28,8 +28,6 @@ Tables XdpProgram::open() {
   } else if (auto opened = Loader::open(config_)) {
     loader_ = std::move(*opened);
     tables_ = loader_->tables();
-    memory_ = std::make_unique<MemoryTables>();
-    tables_.servers6 = memory_->tables().servers6;
     return tables_;
   } else {
     refused(opened.error().message);

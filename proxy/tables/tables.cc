@@ -125,6 +125,8 @@ void Tables::forget_sources() const {
   if (sources == nullptr) return;
   for (std::size_t i = 0; i < SLICE_SOURCE_ENTRIES; ++i)
     *static_cast<volatile std::uint64_t*>(sources + i) = 0;
+  for (std::size_t i = 0; i < SLICE_SOURCE_ENTRIES; ++i)
+    *static_cast<volatile std::uint64_t*>(&sources6[i].check) = 0;
 }
 
 namespace {

@@ -29,6 +29,7 @@ struct Tables {
   slice_server6* servers6 = nullptr;        // SLICE_MAX_SERVERS
   slice_attr_bucket* attributes = nullptr;  // SLICE_ATTR_BUCKETS
   std::uint64_t* sources = nullptr;         // SLICE_SOURCE_ENTRIES; null where there is no XDP program
+  slice_source6* sources6 = nullptr;        // SLICE_SOURCE_ENTRIES; null likewise
   slice_wanted_slot* wanted = nullptr;      // SLICE_CLASSES * SLICE_MAX_SITES; null likewise
   std::uint64_t* spread = nullptr;          // SLICE_CLIENT_SLOTS; null likewise
   slice_way* ways = nullptr;                // SLICE_MAX_SPREAD; null likewise

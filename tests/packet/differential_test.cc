@@ -17,12 +17,12 @@ namespace {
 
 struct Decision {
   uint32_t outcome = 0;
-  Ipv4 server{};
+  uint32_t server = 0;
   uint32_t count = 0;
 };
 
 // What user space decides about the RPC message.
-Decision decide(const XdpHarness& xdp, const slice_config& config, std::span<const uint8_t> message) {
+Decision decide(const slice_config& config, std::span<const uint8_t> message) {
   slice_request request{};
   slice_route route{};
   const uint8_t* end = message.data() + message.size();
@@ -32,10 +32,9 @@ Decision decide(const XdpHarness& xdp, const slice_config& config, std::span<con
   if (request.procedure == SLICE_NFS_READDIRPLUS) return {.outcome = SLICE_OUTCOME_TO_USER_SPACE};
   slice_route_call(&config, &request, end, 0, 0, &route);
   if (slice_outcome_action(route.outcome) != SLICE_ACTION_FORWARD) return {.outcome = route.outcome};
-  Decision decision{.outcome = route.outcome, .server = {}, .count = route.count};
-  slice_server server = xdp.server(XdpHarness::default_server(route.site_class, route.site));
-  std::memcpy(decision.server.data(), server.ipv4, 4);
-  return decision;
+  return {.outcome = route.outcome,
+          .server = XdpHarness::default_server(route.site_class, route.site),
+          .count = route.count};
 }
 
 class Generator {
@@ -99,8 +98,36 @@ int packets() {
   return wanted ? std::atoi(wanted) : 6000;
 }
 
-TEST(Differential, XdpAndUserSpaceAgree) {
+struct OverIpv4 {
+  using Flow = packet::Flow;
+  static constexpr size_t kPayloadAt = packet::kPayloadAt;
+  static void bind(XdpHarness& xdp) { xdp.bind_default_sites(); }
+  static bool went_to(const XdpHarness& xdp, const Bytes& frame, uint32_t server) {
+    return std::ranges::equal(read_flow(frame).destination, xdp.server(server).ipv4);
+  }
+  static bool checksums_right(const Bytes& frame) {
+    return ip_checksum_right(frame) && udp_checksum_right(frame);
+  }
+};
+
+struct OverIpv6 {
+  using Flow = packet::Flow6;
+  static constexpr size_t kPayloadAt = packet::kPayloadAt6;
+  static void bind(XdpHarness& xdp) { xdp.bind_default_sites6(); }
+  static bool went_to(const XdpHarness& xdp, const Bytes& frame, uint32_t server) {
+    return std::ranges::equal(read_flow6(frame).destination, xdp.server6(server).ipv6);
+  }
+  static bool checksums_right(const Bytes& frame) { return udp6_checksum_right(frame); }
+};
+
+template <class Family>
+class Differential : public testing::Test {};
+using Families = testing::Types<OverIpv4, OverIpv6>;
+TYPED_TEST_SUITE(Differential, Families);
+
+TYPED_TEST(Differential, XdpAndUserSpaceAgree) {
   XdpHarness xdp;
+  TypeParam::bind(xdp);
   Generator generator(20001023);
   int forwarded = 0;
   for (uint32_t policy : {0u, 1u}) {
@@ -112,21 +139,22 @@ TEST(Differential, XdpAndUserSpaceAgree) {
       for (int i = 0; i < packets(); i++) {
         Bytes message = generator.message();
         if (i % 2) generator.mutate(message);
-        Decision decision = decide(xdp, xdp.config(), message);
-        Bytes frame = udp_frame(Flow{}, message);
+        Decision decision = decide(xdp.config(), message);
+        Bytes frame = udp_frame(typename TypeParam::Flow{}, message);
         Outcome run = xdp.run(frame);
         run.outcomes.erase(SLICE_OUTCOME_ATTR_MISS);
+        run.outcomes.erase(SLICE_OUTCOME_OVER_IPV6);
         ASSERT_EQ(run.outcomes.size(), 1u) << testing::PrintToString(run.outcomes);
         ASSERT_EQ(run.outcomes.begin()->first, decision.outcome)
             << "packet " << i << " policy " << policy << ": " << slice_outcome_name(decision.outcome);
         if (slice_outcome_action(decision.outcome) != SLICE_ACTION_FORWARD) continue;
         forwarded++;
         ASSERT_EQ(run.verdict, XDP_REDIRECT);
-        ASSERT_EQ(read_flow(run.frame).destination, decision.server) << "packet " << i;
-        ASSERT_TRUE(ip_checksum_right(run.frame) && udp_checksum_right(run.frame));
+        ASSERT_TRUE(TypeParam::went_to(xdp, run.frame, decision.server)) << "packet " << i;
+        ASSERT_TRUE(TypeParam::checksums_right(run.frame));
         if (decision.outcome == SLICE_OUTCOME_READ_CLAMPED) {
           slice_request request{};
-          auto out = payload_of(run.frame);
+          auto out = std::span(run.frame).subspan(TypeParam::kPayloadAt);
           ASSERT_EQ(slice_parse_call(&xdp.config(), out.data(), out.data() + out.size(), &request), 0u);
           ASSERT_EQ(request.count, decision.count);
         }

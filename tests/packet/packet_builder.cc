@@ -28,7 +28,8 @@ uint32_t ones_sum(std::span<const uint8_t> bytes) {
   return static_cast<uint32_t>(sum);
 }
 
-Bytes pseudo_header(const Ipv4& source, const Ipv4& destination, size_t length) {
+template <class Address>
+Bytes pseudo_header(const Address& source, const Address& destination, size_t length) {
   Bytes pseudo(source.begin(), source.end());
   pseudo.insert(pseudo.end(), destination.begin(), destination.end());
   put16(pseudo, 17);
@@ -36,6 +37,7 @@ Bytes pseudo_header(const Ipv4& source, const Ipv4& destination, size_t length) 
   return pseudo;
 }
 
+template <class Flow>
 Bytes udp_segment(const Flow& flow, const Bytes& payload, Checksum checksum) {
   Bytes segment;
   put16(segment, flow.source_port);
@@ -71,6 +73,13 @@ Bytes ip_frame(const Flow& flow, std::span<const uint8_t> body, uint32_t fragmen
   frame.insert(frame.end(), body.begin(), body.end());
   fix_ip_checksum(frame);
   return frame;
+}
+
+bool segment_checksum_right(const Flow6& flow, const Bytes& segment) {
+  if (get16(segment, 6) == 0) return false;
+  Bytes all = pseudo_header(flow.source, flow.destination, segment.size());
+  all.insert(all.end(), segment.begin(), segment.end());
+  return ones_sum(all) == 0xffff;
 }
 
 }  // namespace
@@ -247,6 +256,73 @@ std::vector<Bytes> udp_fragments(const Flow& flow, const Bytes& payload, size_t 
   return frames;
 }
 
+Bytes ipv6_frame(const Flow6& flow, uint8_t next, const Bytes& body) {
+  Bytes frame(flow.destination_mac.begin(), flow.destination_mac.end());
+  frame.insert(frame.end(), flow.source_mac.begin(), flow.source_mac.end());
+  put16(frame, 0x86dd);
+  put16(frame, 0x6123);  // a traffic class and a flow label, which are of no account
+  put16(frame, 0x4567);
+  put16(frame, static_cast<uint32_t>(body.size()));
+  put16(frame, uint32_t{next} << 8 | 64);
+  frame.insert(frame.end(), flow.source.begin(), flow.source.end());
+  frame.insert(frame.end(), flow.destination.begin(), flow.destination.end());
+  frame.insert(frame.end(), body.begin(), body.end());
+  return frame;
+}
+
+Bytes udp_frame(const Flow6& flow, const Bytes& payload, Checksum checksum, uint8_t next,
+                const Bytes& extensions) {
+  return ipv6_frame(flow, next, join({extensions, udp_segment(flow, payload, checksum)}));
+}
+
+std::vector<Bytes> udp_fragments(const Flow6& flow, const Bytes& payload, size_t piece) {
+  Bytes segment = udp_segment(flow, payload, Checksum::kFull);
+  std::vector<Bytes> frames;
+  for (size_t at = 0; at < segment.size(); at += piece) {
+    const size_t length = std::min(piece, segment.size() - at);
+    Bytes body{17, 0};
+    put16(body, static_cast<uint32_t>(at | (at + length < segment.size() ? 1 : 0)));
+    put16(body, flow.id >> 16);
+    put16(body, flow.id & 0xffff);
+    auto from = segment.begin() + static_cast<std::ptrdiff_t>(at);
+    body.insert(body.end(), from, from + static_cast<std::ptrdiff_t>(length));
+    frames.push_back(ipv6_frame(flow, 44, body));
+  }
+  return frames;
+}
+
+bool udp6_checksum_right(std::span<const uint8_t> frame) {
+  return segment_checksum_right(read_flow6(frame), Bytes(frame.begin() + 54, frame.end()));
+}
+
+bool udp6_checksum_right(const std::vector<Bytes>& fragments) {
+  Bytes segment;
+  for (const Bytes& each : fragments) segment.insert(segment.end(), each.begin() + 62, each.end());
+  return segment_checksum_right(read_flow6(fragments.front()), segment);
+}
+
+uint16_t udp6_checksum_field(std::span<const uint8_t> frame) {
+  return static_cast<uint16_t>(get16(frame, 14 + 40 + 6));
+}
+
+uint16_t udp6_pseudo_sum(std::span<const uint8_t> frame) {
+  const Flow6 flow = read_flow6(frame);
+  return static_cast<uint16_t>(ones_sum(pseudo_header(flow.source, flow.destination, frame.size() - 54)));
+}
+
+Flow6 read_flow6(std::span<const uint8_t> frame) {
+  Flow6 flow;
+  std::copy_n(frame.begin(), 6, flow.destination_mac.begin());
+  std::copy_n(frame.begin() + 6, 6, flow.source_mac.begin());
+  std::copy_n(frame.begin() + 22, 16, flow.source.begin());
+  std::copy_n(frame.begin() + 38, 16, flow.destination.begin());
+  const size_t udp = frame[20] == 44 ? 62 : 54;
+  flow.source_port = static_cast<uint16_t>(get16(frame, udp));
+  flow.destination_port = static_cast<uint16_t>(get16(frame, udp + 2));
+  flow.id = get32(frame, 58);
+  return flow;
+}
+
 bool ip_checksum_right(std::span<const uint8_t> frame) {
   return ones_sum(frame.subspan(14, 20)) == 0xffff;
 }
@@ -281,15 +357,17 @@ Flow read_flow(std::span<const uint8_t> frame) {
   return flow;
 }
 
-std::span<const uint8_t> payload_of(std::span<const uint8_t> frame) {
-  return frame.subspan(kPayloadAt);
-}
-
 void fix_ip_checksum(Bytes& frame) {
   frame[24] = frame[25] = 0;
   uint32_t sum = ~ones_sum(std::span(frame).subspan(14, 20)) & 0xffff;
   frame[24] = static_cast<uint8_t>(sum >> 8);
   frame[25] = static_cast<uint8_t>(sum);
+}
+
+Bytes edited(Bytes frame, size_t at, std::initializer_list<uint8_t> bytes, bool fix_ip) {
+  std::copy(bytes.begin(), bytes.end(), frame.begin() + static_cast<std::ptrdiff_t>(at));
+  if (fix_ip) fix_ip_checksum(frame);
+  return frame;
 }
 
 }  // namespace slice::packet

@@ -16,6 +16,7 @@ namespace slice::packet {
 
 using Bytes = std::vector<uint8_t>;
 using Ipv4 = std::array<uint8_t, 4>;
+using Ipv6 = std::array<uint8_t, 16>;
 using Mac = std::array<uint8_t, 6>;
 
 // Appends XDR items.
@@ -43,8 +44,29 @@ struct Flow {
   uint16_t ip_id = 0x1234;
 };
 
+// fd77::1:2, say, from its last 32 bits.
+inline Ipv6 ipv6(uint32_t last, uint16_t first = 0xfd77) {
+  Ipv6 address{};
+  address[0] = static_cast<uint8_t>(first >> 8);
+  address[1] = static_cast<uint8_t>(first);
+  for (size_t i = 0; i < 4; i++) address[12 + i] = static_cast<uint8_t>(last >> (24 - 8 * i));
+  return address;
+}
+
+// The same over IPv6.
+struct Flow6 {
+  Mac source_mac{2, 0, 0, 0, 1, 2};
+  Mac destination_mac{2, 0, 0, 0, 1, 1};
+  Ipv6 source = ipv6(0x00010002);
+  Ipv6 destination = ipv6(1);
+  uint16_t source_port = 700;
+  uint16_t destination_port = 2049;
+  uint32_t id = 0x12345678;  // of fragments
+};
+
 // Of an answer.
-inline Flow reversed(Flow flow) {
+template <class Flow>
+Flow reversed(Flow flow) {
   std::swap(flow.source, flow.destination);
   std::swap(flow.source_port, flow.destination_port);
   std::swap(flow.source_mac, flow.destination_mac);
@@ -119,6 +141,13 @@ Bytes udp_frame(const Flow& flow, const Bytes& payload, Checksum checksum = Chec
 // The same in IP fragments of at most `piece` bytes (a multiple of 8) of IP payload.
 std::vector<Bytes> udp_fragments(const Flow& flow, const Bytes& payload, size_t piece = 1480);
 
+// The same over IPv6. `extensions` are whole headers between IPv6's and UDP's, of which the first is `next`.
+Bytes udp_frame(const Flow6& flow, const Bytes& payload, Checksum checksum = Checksum::kFull,
+                uint8_t next = 17, const Bytes& extensions = {});
+std::vector<Bytes> udp_fragments(const Flow6& flow, const Bytes& payload, size_t piece = 1448);
+// Any packet of IPv6: `body` behind the header, whose next header is `next`.
+Bytes ipv6_frame(const Flow6& flow, uint8_t next, const Bytes& body);
+
 // --- Reading back, by full recomputation -----------------------------------------
 bool ip_checksum_right(std::span<const uint8_t> frame);
 // Of an unfragmented frame; a checksum of zero counts as right.
@@ -127,12 +156,29 @@ bool udp_checksum_right(std::span<const uint8_t> frame);
 bool udp_checksum_right(const std::vector<Bytes>& fragments);
 uint16_t udp_checksum_field(std::span<const uint8_t> frame);
 Flow read_flow(std::span<const uint8_t> frame);
-std::span<const uint8_t> payload_of(std::span<const uint8_t> frame);
+// Of IPv6: of a frame without extensions; of fragments put together in order. A checksum of zero is wrong.
+bool udp6_checksum_right(std::span<const uint8_t> frame);
+bool udp6_checksum_right(const std::vector<Bytes>& fragments);
+uint16_t udp6_checksum_field(std::span<const uint8_t> frame);
+// Sum of the pseudo-header, as an unfilled checksum has it.
+uint16_t udp6_pseudo_sum(std::span<const uint8_t> frame);
+// Of a whole datagram, or a first fragment.
+Flow6 read_flow6(std::span<const uint8_t> frame);
 
 // Makes the IP header's checksum right after a test edited the header.
 void fix_ip_checksum(Bytes& frame);
+// The frame with these bytes at `at`, and the IP header's checksum right where `fix_ip` says so.
+Bytes edited(Bytes frame, size_t at, std::initializer_list<uint8_t> bytes, bool fix_ip = false);
+
+// A frame that is not routed.
+struct Refused {
+  const char* description;
+  Bytes frame;
+  uint32_t outcome;
+};
 
 constexpr size_t kPayloadAt = 14 + 20 + 8;
+constexpr size_t kPayloadAt6 = 14 + 40 + 8;
 
 }  // namespace slice::packet
 

@@ -240,18 +240,6 @@ TEST_F(RequestTest, NameHashingWalksReaddirByCookie) {
   }
 }
 
-struct Refused {
-  const char* description;
-  Bytes frame;
-  uint32_t outcome;
-};
-
-Bytes edited(Bytes frame, size_t at, std::initializer_list<uint8_t> bytes, bool fix_ip = false) {
-  std::copy(bytes.begin(), bytes.end(), frame.begin() + static_cast<std::ptrdiff_t>(at));
-  if (fix_ip) fix_ip_checksum(frame);
-  return frame;
-}
-
 TEST_F(RequestTest, EveryOtherOutcome) {
   Bytes good = call(1, some_arguments(1, handle_bytes({})));
   Bytes handle = handle_bytes({});

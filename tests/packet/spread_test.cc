@@ -47,6 +47,20 @@ Bytes icmp_frame(const Flow& about, uint8_t type = 3) {
   return frame;
 }
 
+// The same over IPv6.
+Bytes tcp_frame(const Flow6& flow, size_t data = 40) {
+  return ipv6_frame(flow, 6,
+                    join({XdrWriter().u32(uint32_t{flow.source_port} << 16 | flow.destination_port).bytes(),
+                          Bytes(data + 16, 0x55)}));
+}
+Bytes icmp_frame(const Flow6& about, uint8_t type = 2, uint8_t next = 58) {
+  const Bytes inner = tcp_frame(about);
+  Flow6 router = reversed(about);
+  router.source = ipv6(0x000100fe);
+  return ipv6_frame(router, next,
+                    join({Bytes{type, 0, 0, 0, 0, 0, 5, 0}, Bytes(inner.begin() + 14, inner.end())}));
+}
+
 class SpreadTest : public ::testing::Test {
  protected:
   SpreadTest() {
@@ -56,6 +70,7 @@ class SpreadTest : public ::testing::Test {
     EXPECT_EQ(::ioctl(fd, SIOCGIFHWADDR, &request), 0);
     ::close(fd);
     std::memcpy(flow_.destination_mac.data(), request.ifr_hwaddr.sa_data, 6);
+    flow6_.destination_mac = flow_.destination_mac;
     slice_way way{};
     std::memcpy(way.next_hop_mac, kOther.data(), 6);
     std::memcpy(way.source_mac, kOwn.data(), 6);
@@ -71,7 +86,15 @@ class SpreadTest : public ::testing::Test {
     std::memcpy(&address, client.data(), 4);
     return slice_client_slot(address);
   }
-  void give(const Ipv4& client, uint64_t key) { put("spread", slot_of(client), key); }
+  static uint32_t slot_of(const Ipv6& client) {
+    uint64_t halves[2];
+    std::memcpy(halves, client.data(), 16);
+    return slice_client_slot6(halves[0], halves[1]);
+  }
+  template <class Address>
+  void give(const Address& client, uint64_t key) {
+    put("spread", slot_of(client), key);
+  }
   // As at the ingress of the clients' interface.
   int run(const Bytes& frame) {
     __sk_buff context{};
@@ -98,6 +121,7 @@ class SpreadTest : public ::testing::Test {
 
   XdpHarness harness_;
   Flow flow_;
+  Flow6 flow6_;
   Bytes frame_;  // as the program left it
   std::map<uint32_t, uint64_t> moved_;
 };
@@ -116,6 +140,89 @@ TEST_F(SpreadTest, AClientOfAnotherProxyGoesThereAndNothingElseChanges) {
   rest[kTtlAt] = frame[kTtlAt];
   fix_ip_checksum(rest);
   EXPECT_TRUE(std::equal(frame.begin() + 12, frame.end(), rest.begin() + 12));
+}
+
+TEST_F(SpreadTest, SoItIsOverIpv6) {
+  give(flow6_.source, 5);
+  for (unsigned hops : {2, 64, 255}) {
+    Bytes frame = tcp_frame(flow6_);
+    frame[14 + 7] = static_cast<uint8_t>(hops);
+    EXPECT_EQ(run(frame), kGoes);
+    EXPECT_THAT(moved_, ElementsAre(Pair(SLICE_OUTCOME_TCP_SPREAD, 1)));
+    ASSERT_EQ(frame_.size(), frame.size());
+    EXPECT_TRUE(std::equal(kOther.begin(), kOther.end(), frame_.begin()));
+    EXPECT_TRUE(std::equal(kOwn.begin(), kOwn.end(), frame_.begin() + 6));
+    EXPECT_EQ(frame_[14 + 7], hops - 1);
+    frame_[14 + 7] = static_cast<uint8_t>(hops);
+    EXPECT_TRUE(std::equal(frame.begin() + 12, frame.end(), frame_.begin() + 12))
+        << "and nothing else changes";
+  }
+  for (uint8_t hops = 0; hops < 2; ++hops) {
+    Bytes frame = tcp_frame(flow6_);
+    frame[14 + 7] = hops;
+    EXPECT_EQ(run(frame), kStays);
+    EXPECT_THAT(moved_, ElementsAre(Pair(SLICE_OUTCOME_SPREAD_LOOP, 1)));
+  }
+  give(flow6_.source, 0);
+  EXPECT_EQ(run(tcp_frame(flow6_)), kStays);
+}
+
+TEST_F(SpreadTest, AllElseOfIpv6Stays) {
+  for (uint32_t slot = 0; slot < SLICE_CLIENT_SLOTS; ++slot) put("spread", slot, uint64_t{5});
+  Flow6 other = flow6_;
+  other.destination_port = 20048;
+  EXPECT_EQ(run(tcp_frame(other)), kStays) << "MOUNT";
+  other = flow6_;
+  other.destination = ipv6(2);
+  EXPECT_EQ(run(tcp_frame(other)), kStays) << "another address";
+  other = flow6_;
+  other.destination_mac = {2, 0, 0, 0, 7, 7};
+  EXPECT_EQ(run(tcp_frame(other)), kStays) << "a frame for another host";
+  EXPECT_EQ(run(udp_frame(flow6_, Bytes(40))), kStays) << "UDP";
+  for (uint8_t next : std::initializer_list<uint8_t>{0, 43, 44, 51, 60}) {
+    Bytes frame = tcp_frame(flow6_);
+    frame[14 + 6] = next;
+    EXPECT_EQ(run(frame), kStays) << "an extension, or a fragment";
+  }
+  Bytes frame = tcp_frame(flow6_);
+  frame[14] = 0x45;
+  EXPECT_EQ(run(frame), kStays) << "not IPv6";
+  for (size_t bytes = 14 + 40; bytes < 14 + 40 + 4; ++bytes) {
+    frame = tcp_frame(flow6_);
+    frame.resize(bytes);
+    EXPECT_EQ(run(frame), kStays) << bytes;
+  }
+  EXPECT_EQ(run(tcp_frame(flow6_)), kGoes);
+  std::memset(&harness_.config6(), 0, sizeof harness_.config6());
+  harness_.apply();
+  EXPECT_EQ(run(tcp_frame(flow6_)), kStays) << "there is no virtual address of IPv6";
+}
+
+TEST_F(SpreadTest, AnErrorOfIcmpv6GoesAfterItsConnection) {
+  const Flow6 sent = reversed(flow6_);
+  give(flow6_.source, 5);
+  const auto to_us = [&](Bytes frame) {
+    std::copy(flow6_.destination_mac.begin(), flow6_.destination_mac.end(), frame.begin());
+    return frame;
+  };
+  for (uint8_t type : std::initializer_list<uint8_t>{1, 2}) {
+    EXPECT_EQ(run(to_us(icmp_frame(sent, type))), kGoes) << "unreachable, too big";
+    EXPECT_THAT(moved_, ElementsAre(Pair(SLICE_OUTCOME_ICMP_SPREAD, 1)));
+  }
+  EXPECT_EQ(run(to_us(icmp_frame(sent, 128))), kStays) << "a ping";
+  EXPECT_EQ(run(to_us(icmp_frame(sent, 136))), kStays) << "a neighbour";
+  EXPECT_EQ(run(to_us(icmp_frame(sent, 2, 1))), kStays) << "ICMP of IPv4";
+  Bytes foreign = to_us(icmp_frame(sent));
+  foreign[14 + 40 + 8 + 8 + 15] ^= 1;
+  EXPECT_EQ(run(foreign), kStays) << "about what did not come from the virtual address";
+  Bytes udp = to_us(icmp_frame(sent));
+  udp[14 + 40 + 8 + 6] = 17;
+  EXPECT_EQ(run(udp), kStays) << "about UDP";
+  const Bytes frame = to_us(icmp_frame(sent));
+  for (size_t bytes = 54; bytes + 1 < frame.size(); ++bytes) {
+    const int verdict = run(Bytes(frame.begin(), frame.begin() + static_cast<long>(bytes)));
+    EXPECT_EQ(verdict, bytes < 54 + 8 + 40 + 4 ? kStays : kGoes) << "and reads nothing beyond";
+  }
 }
 
 TEST_F(SpreadTest, EveryTimeToLiveKeepsTheChecksumRight) {
@@ -196,7 +303,7 @@ TEST_F(SpreadTest, AnErrorAboutAConnectionGoesAfterIt) {
   EXPECT_TRUE(stays(sent, 8)) << "a ping";
   Flow foreign = sent;
   foreign.source = {10, 77, 0, 9};
-  give({10, 77, 1, 254}, 0);
+  give(Ipv4{10, 77, 1, 254}, 0);
   Bytes other = icmp_frame(foreign);
   std::copy(flow_.destination_mac.begin(), flow_.destination_mac.end(), other.begin());
   std::copy(flow_.destination.begin(), flow_.destination.end(), other.begin() + 30);
@@ -211,13 +318,17 @@ TEST_F(SpreadTest, AnErrorAboutAConnectionGoesAfterIt) {
 TEST_F(SpreadTest, AnyBytesAreBorne) {
   std::mt19937 random(7);
   for (uint32_t slot = 0; slot < SLICE_CLIENT_SLOTS; ++slot) put("spread", slot, uint64_t{slot % 7});
-  Flow sent = reversed(flow_);
+  const auto any = [&](int i) {
+    if (i % 4 < 2) return i % 2 == 0 ? tcp_frame(flow_) : icmp_frame(reversed(flow_));
+    return i % 2 == 0 ? tcp_frame(flow6_) : icmp_frame(reversed(flow6_));
+  };
   for (int i = 0; i < 20000; ++i) {
-    Bytes frame = i % 2 == 0 ? tcp_frame(flow_) : icmp_frame(sent);
+    Bytes frame = any(i);
     std::copy(flow_.destination_mac.begin(), flow_.destination_mac.end(), frame.begin());
     for (unsigned changes = random() % 4; changes > 0; --changes)
       frame[12 + random() % (frame.size() - 12)] = static_cast<uint8_t>(random());
-    if (random() % 4 == 0) frame.resize(34 + random() % (frame.size() - 34) + 1);  // the kernel takes no less
+    const size_t least = i % 4 < 2 ? 34 : 54;  // that the kernel takes
+    if (random() % 4 == 0) frame.resize(least + random() % (frame.size() - least) + 1);
     const int verdict = run(frame);
     ASSERT_TRUE(verdict == kStays || verdict == kGoes) << verdict;
     if (verdict == kGoes) ASSERT_EQ(frame_.size(), frame.size());

@@ -67,7 +67,7 @@ SLICE_INLINE int slice_cut_parsed(struct slice_packet* packet, const struct slic
   slice_note_fragment(packet, SLICE_FRAGMENT_TO_SERVER, index);
   SLICE_CUT(SLICE_CUT_PENDING);
   slice_edit_call(packet, request, &route, hint);
-  slice_rewrite_ip(packet, SLICE_IP_DESTINATION, slice_load32(server->ipv4));
+  slice_set_destination(packet, server);
   slice_rewrite_port(packet, SLICE_UDP_DESTINATION, SLICE_BE16(server->port));
   slice_finish_udp_checksum(packet);
   return slice_send_to_server(packet, server, route.outcome);
@@ -138,7 +138,7 @@ SLICE_INLINE int slice_cut_reply(struct slice_packet* packet, const enum slice_c
   SLICE_USED(outcome);
   SLICE_CUT(SLICE_CUT_ATTRIBUTES);
   slice_note_fragment(packet, SLICE_FRAGMENT_TO_CLIENT, key);
-  slice_rewrite_ip(packet, SLICE_IP_SOURCE, slice_load32(packet->config->virtual_ipv4));
+  slice_set_source(packet);
   slice_rewrite_port(packet, SLICE_UDP_SOURCE, SLICE_BE16(packet->config->nfs_port));
   slice_finish_udp_checksum(packet);
   return slice_send_to_client(packet, &call, outcome);

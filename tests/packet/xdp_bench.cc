@@ -120,8 +120,10 @@ double measure(const Case& c, unsigned ifindex, int repeat, bool live) {
 // came from, and its reply would teach nothing; else the client is at the harness's `clients`.
 void place(XdpHarness& xdp, unsigned ifindex, bool shared) {
   static int now = -1;
-  if (now != static_cast<int>(shared))
-    xdp.route(std::string("10.77.1.2/32 dev ") + (shared ? "slice0" : "clients"));
+  if (now != static_cast<int>(shared)) {
+    for (const char* client : {"10.77.1.2/32", "fd77::1:2/128"})
+      xdp.route(client + std::string(" dev ") + (shared ? "slice0" : "clients"));
+  }
   now = static_cast<int>(shared);
   Flow flow;
   slice_server server{};
@@ -132,6 +134,10 @@ void place(XdpHarness& xdp, unsigned ifindex, bool shared) {
   std::copy(flow.destination_mac.begin(), flow.destination_mac.end(), server.next_hop_mac);
   std::copy(flow.source_mac.begin(), flow.source_mac.end(), server.source_mac);
   xdp.set_server(1, server);
+  slice_server6 over_ipv6{.server = server, .ipv6 = {}};
+  std::memset(over_ipv6.server.ipv4, 0, 4);
+  std::copy(Flow6{}.destination.begin(), Flow6{}.destination.end(), over_ipv6.ipv6);
+  xdp.set_server6(1, over_ipv6);
 }
 
 // The ensemble of one server that is the virtual address itself.
@@ -172,11 +178,12 @@ class Suite {
   }
 
   // The call's frame, with an xid of its own: a request that replaces another is a case of its own.
+  template <class Family = Flow>
   Bytes call(uint32_t procedure, const Bytes& arguments) {
     CallHeader header;
     header.xid = ++xid_;
     header.procedure = procedure;
-    return udp_frame(Flow{}, rpc_call(header, arguments));
+    return udp_frame(Family{}, rpc_call(header, arguments));
   }
 
   // `tx`: leaves by XDP_TX, as the baseline does; else by redirect.
@@ -232,6 +239,18 @@ class Suite {
       plain();
       xdp_.run(first);
     });
+  }
+
+  void add_ipv6() {
+    Bytes handle = handle_bytes({});
+    auto plain = with_config(SLICE_POLICY_MKDIR_SWITCHING, SLICE_NAME_HASH_MD5);
+    add("ipv6_getattr", call<Flow6>(1, some_arguments(1, handle)), plain);
+    add("ipv6_read", call<Flow6>(6, some_arguments(6, handle)), plain);
+    add("ipv6_write_1k", call<Flow6>(7, write_arguments(handle, 0, 1024, 1024)), plain);
+    Bytes request = call<Flow6>(1, some_arguments(1, handle));
+    add("ipv6_reply_getattr_learned",
+        udp_frame(reversed(Flow6{}), rpc_reply(xid_, join({word(0), fattr3({.size = 1 << 20})}))),
+        after_request(plain, request));
   }
 
   // How far a READ gets before it stops: each stage contains those before it.
@@ -400,6 +419,7 @@ int main(int argc, char** argv) {
   Stages cut(xdp);
   suite.add_cuts(cut);
   suite.add_replies();
+  suite.add_ipv6();
   if (!options.only.empty()) {
     std::erase_if(cases,
                   [&](const Case& c) { return options.only.find("," + c.name + ",") == std::string::npos; });

@@ -1,7 +1,8 @@
 // Loads the XDP program, fills its tables with a small ensemble, and runs
 // frames through it with BPF_PROG_RUN. Needs root. Not for several threads, but for pass().
 // The process gets a network namespace of its own, with two interfaces: `clients`, where the
-// routes have 10.77.1.0/24, and `servers`, where they have 10.77.2.0/23 and 10.77.4.0/23.
+// routes have 10.77.1.0/24 and fd77::1:0/112, and `servers`, where they have 10.77.2.0/23, 10.77.4.0/23
+// and fd77::2:0/111, fd77::4:0/111.
 // Threads that use the harness have to be started after it was made.
 #ifndef SLICE_TESTS_PACKET_XDP_HARNESS_H
 #define SLICE_TESTS_PACKET_XDP_HARNESS_H
@@ -47,15 +48,24 @@ class XdpHarness {
 
   // The ensemble's configuration; change it and call apply().
   slice_config& config() { return config_; }
+  slice_config6& config6() { return config6_; }  // fd77::1
   void apply();
   // Every class bound to servers of its own: class c, site s to server
-  // 1 + c * 16 + s % 16, at 10.77.(2 + c).(1 + s % 16), port 2100 + c.
+  // 1 + c * 16 + s % 16, at 10.77.(2 + c).(1 + s % 16), port 2100 + c. What is in `servers6` is cleared.
   void bind_default_sites();
   static uint32_t default_server(uint32_t site_class, uint32_t site) {
     return 1 + site_class * 16 + site % 16;
   }
   slice_server server(uint32_t index) const;
   void set_server(uint32_t index, const slice_server& server);
+  // The same over IPv6, at fd77::(2 + c):(1 + s % 16), and what is in `servers` is cleared.
+  void bind_default_sites6();
+  slice_server6 server6(uint32_t index) const;
+  void set_server6(uint32_t index, const slice_server6& server);
+  // Whether the program of IPv6 is where the other one finds it, as it is to begin with.
+  void use_ipv6_program(bool use);
+  // Tells the program that it runs generically at the interface, or does not.
+  void set_generic(uint32_t ifindex, bool generic);
   void bind(uint32_t site_class, uint32_t site, uint32_t server);
 
   // Forgets pending requests, attributes and fragments.
@@ -63,6 +73,7 @@ class XdpHarness {
   slice_attr_bucket bucket(uint64_t fileid) const;
   void set_bucket(uint64_t fileid, const slice_attr_bucket& bucket);
   std::optional<slice_pending> pending(const Bytes& request_frame) const;
+  std::optional<slice_pending6> pending6(const Bytes& request_frame) const;
 
   // Runs the frame once (or `repeat` times, over its own output). `pass` looks at no counters, and any thread
   // may call it.
@@ -70,7 +81,7 @@ class XdpHarness {
   // The same through another program.
   Pass pass(int program, const Bytes& frame, uint32_t repeat = 1) const;
   // Makes an address or a network ("10.77.1.0/24 dev servers") reachable otherwise; the program's own
-  // table of sources forgets what it knew. For `ip route replace`.
+  // tables of sources forget what they knew. For `ip route replace`.
   void route(const std::string& words);
   Outcome run(const Bytes& frame, uint32_t repeat = 1);
   // One counter per outcome, summed over processors.
@@ -92,8 +103,11 @@ class XdpHarness {
   uint32_t ingress_ifindex = 0;
 
  private:
+  slice_server way_to(uint32_t site_class, uint32_t site) const;
+
   slice_proxy* skeleton_;
   slice_config config_{};
+  slice_config6 config6_{};
   ring_buffer* eviction_ring_ = nullptr;
   ring_buffer* orphan_ring_ = nullptr;
   std::vector<slice_eviction> evictions_;
