@@ -505,6 +505,7 @@ TEST_F(MountTest, PortmapKnowsThePortsOfTheVirtualAddress) {
 }
 
 TEST_F(MountTest, RpcbindKnowsTheAddressesOfBothFamilies) {
+  config_.proxy.virtual_address = 0x0a4d0001;
   config_.proxy.second_address = parse_address("fd77::1").value();
   RpcbindProgram rpcbind(config_.proxy, rpcbind4::kVersion), older(config_.proxy, rpcbind4::kOlderVersion);
   auto address = [&](RpcbindProgram& at, std::uint32_t procedure, std::uint32_t program,

@@ -235,7 +235,8 @@ TEST(ParseSockets, ReadsLinesOfBothFamilies) {
       "   3: 000080FE000000000000000000000000:006F 00000000000000000000000000000000:0000 0A "
       "00000000:00000000 00:00000000 00000000     0        0 4714 1 0\n"
       "half a line\n   3: zz:0 0 0 0 0 0 0 0 0\n");
-  ASSERT_EQ(sockets.size(), 3u);
+  ASSERT_EQ(sockets.size(), 4u);
+  EXPECT_EQ(address_text(sockets[3].address), "fe80::");
   EXPECT_EQ(sockets[0].address, 0x0a000302u);
   EXPECT_EQ(sockets[0].port, 2049);
   EXPECT_EQ(sockets[0].inode, 4711u);

@@ -90,7 +90,7 @@ FolderFacts folder_facts(const std::string& path) {
 void look_at_addresses(HostFacts& facts) {
   std::set<std::string> usual;
   for (rpc::InterfaceAddress& each : rpc::interface_addresses()) {
-    if (each.up && !each.loopback) usual.insert(each.interface);
+    if (each.up && !each.loopback && each.address.is_host()) usual.insert(each.interface);
     facts.addresses[each.address] = std::move(each.interface);
   }
   facts.interfaces.assign(usual.begin(), usual.end());

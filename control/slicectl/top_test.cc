@@ -44,8 +44,8 @@ TEST(TopTest, WhoDidNothingBetweenIsNotShown) {
 
 // A key that lost its room and came again, or a server that began anew, has fewer than before.
 TEST(TopTest, FewerThanBeforeIsNothingAndNotMoreThanEverWas) {
-  const TopSample first{{"store1", top_result({top_entry(1, 100, 10ms)})}};
-  const TopSample second{{"store1", top_result({top_entry(1, 10, 1ms)})}};
+  const TopSample first{{"store1", top_result({top_entry({.client = 1}, 100, 10ms)})}};
+  const TopSample second{{"store1", top_result({top_entry({.client = 1}, 10, 1ms)})}};
   EXPECT_TRUE(loads_between(first, second, 1s).clients.empty());
 }
 
@@ -62,7 +62,7 @@ TEST(TopTest, SaysWhereACountMayBeOthers) {
 
 TEST(TopTest, OperationsMakeTheServersRow) {
   const TopSample first{{"store1", top_result({}, {})}};
-  const TopSample second{{"store1", top_result({}, {top_entry(7, 10, 10ms), top_entry(6, 30, 10ms, 9ms)})}};
+  const TopSample second{{"store1", top_result({}, {top_entry({.number = 7}, 10, 10ms), top_entry({.number = 6}, 30, 10ms, 9ms)})}};
   const Loads loads = loads_between(first, second, 1s);
   ASSERT_EQ(loads.servers.size(), 1u);
   EXPECT_DOUBLE_EQ(loads.servers[0].calls, 40);

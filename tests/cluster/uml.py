@@ -216,7 +216,7 @@ class Guest:
         roots = sorted(pathlib.Path("/usr/lib/uml/modules").glob("*/kernel"))
         if not roots:
             raise UmlError("user-mode Linux is missing: apt-get install user-mode-linux")
-        return [str(roots[-1] / f"{name}.ko") for name in [*(["net/ipv6/ipv6"] if self.is_ipv6 else []), *self.modules]]
+        return [str(roots[-1] / f"{name}.ko") for name in [*(("lib/crc-ccitt", "net/ipv6/ipv6") if self.is_ipv6 else ()), *self.modules]]
 
     def _guest_script(self):
         """The second half of the init: what differs from guest to guest."""
