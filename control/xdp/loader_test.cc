@@ -87,16 +87,31 @@ class LoaderTest : public ::testing::Test {
   ProxyConfig config_;
 };
 
+// What is in a pinned table.
+template <class Value>
+bool read(const ProxyConfig& config, const char* map, std::uint32_t key, Value& out) {
+  const int fd = bpf_obj_get((config.bpf_folder + "/" + map).c_str());
+  const bool found = fd >= 0 && bpf_map_lookup_elem(fd, &key, &out) == 0;
+  if (fd >= 0) ::close(fd);
+  return found;
+}
+
 TEST_F(LoaderTest, IsVerifiedFarBelowTheLimit) {
   auto loader = load(config_);
   ASSERT_TRUE(loader) << loader.error().message;
-  bpf_prog_info info{};
-  std::uint32_t size = sizeof info;
-  ASSERT_EQ(bpf_obj_get_info_by_fd((*loader)->program_fd(), &info, &size), 0);
-  RecordProperty("verified_instructions", std::to_string(info.verified_insns));
-  std::printf("verified instructions: %u of at most 1000000\n", info.verified_insns);
-  EXPECT_GT(info.verified_insns, 0u);
-  EXPECT_LT(info.verified_insns, 500000u) << "the next kernel may need twice as many";
+  std::uint32_t id = 0;
+  ASSERT_TRUE(read(config_, "tail_calls", SLICE_PROGRAM_IPV6, id));
+  const int ipv6 = bpf_prog_get_fd_by_id(id);
+  for (int fd : {(*loader)->program_fd(), ipv6}) {
+    bpf_prog_info info{};
+    std::uint32_t size = sizeof info;
+    ASSERT_EQ(bpf_obj_get_info_by_fd(fd, &info, &size), 0);
+    RecordProperty(std::string("verified_instructions_") + info.name, std::to_string(info.verified_insns));
+    std::printf("verified instructions of %s: %u of at most 1000000\n", info.name, info.verified_insns);
+    EXPECT_GT(info.verified_insns, 0u);
+    EXPECT_LT(info.verified_insns, 500000u) << "the next kernel may need twice as many";
+  }
+  ::close(ipv6);
 }
 
 TEST_F(LoaderTest, AttachesNatively) {
@@ -117,15 +132,6 @@ TEST_F(LoaderTest, AttachesGenerically) {
   (*loader)->attach(config_);
   EXPECT_EQ((*loader)->describe(), "generic one");
   EXPECT_EQ(attached(), XDP_ATTACHED_SKB);
-}
-
-// What is in a pinned table.
-template <class Value>
-bool read(const ProxyConfig& config, const char* map, std::uint32_t key, Value& out) {
-  const int fd = bpf_obj_get((config.bpf_folder + "/" + map).c_str());
-  const bool found = fd >= 0 && bpf_map_lookup_elem(fd, &key, &out) == 0;
-  if (fd >= 0) ::close(fd);
-  return found;
 }
 
 TEST_F(LoaderTest, TheProgramKnowsOfIpv6AndHowItRuns) {
@@ -167,6 +173,25 @@ TEST_F(LoaderTest, ARefusalLeavesTheTablesOfARunBefore) {
   ASSERT_TRUE(loader) << loader.error().message;
   EXPECT_TRUE((*loader)->reused());
   EXPECT_EQ((*loader)->tables().config->generation, 77u);
+}
+
+// One that knew no IPv6 had fewer of them.
+TEST_F(LoaderTest, TablesOfAnOlderVersionAreTakenOver) {
+  {
+    auto loader = load(config_);
+    ASSERT_TRUE(loader) << loader.error().message;
+    (*loader)->tables().config->generation = 77;
+  }
+  for (const char* table : {"config6", "servers6", "pending6", "sources6", "tail_calls", "generic"})
+    ASSERT_TRUE(std::filesystem::remove(config_.bpf_folder + "/" + table)) << table;
+  auto loader = load(config_);
+  ASSERT_TRUE(loader) << loader.error().message;
+  EXPECT_TRUE((*loader)->reused());
+  EXPECT_EQ((*loader)->tables().config->generation, 77u);
+  (*loader)->attach(config_);
+  EXPECT_NE(attached(), 0);
+  std::uint32_t value = 0;
+  EXPECT_TRUE(read(config_, "tail_calls", SLICE_PROGRAM_IPV6, value));
 }
 
 TEST_F(LoaderTest, ThePinnedTablesOfARunBeforeCanBeReadWithoutTheProgram) {

@@ -172,7 +172,8 @@ std::optional<NextHop> Neighbours::resolve(IpAddress address) {
   if (!way) return std::nullopt;
   NextHop hop;
   hop.ifindex = way->ifindex;
-  if (!neighbour(way->ifindex, way->gateway.none() ? address : way->gateway, hop.address)) return std::nullopt;
+  if (!neighbour(way->ifindex, way->gateway.none() ? address : way->gateway, hop.address))
+    return std::nullopt;
   if (!interface_address(way->ifindex, hop.source)) return std::nullopt;
   return hop;
 }

@@ -81,7 +81,8 @@ TEST_F(NeighboursTest, WithoutAnAddressTheStackForwards) {
   EXPECT_EQ(server(3).ifindex, 0u);
 }
 
-// One at the link, one behind a router that is known by its link-local address, as routers announce themselves.
+// One at the link, one behind a router that is known by its link-local address, as routers announce
+// themselves.
 TEST_F(NeighboursTest, SoItIsOverIpv6) {
   ASSERT_TRUE(
       run("ip address replace fd77::9:1/112 dev one nodad && "

@@ -32,6 +32,13 @@ std::string reverse_path_warnings(const std::vector<std::string>& interfaces, bo
   return text;
 }
 
+std::string ipv6_warnings(const std::vector<std::string>& interfaces, const std::string& settings) {
+  std::string still;
+  for (const std::string& one : interfaces)
+    if (setting(settings, one, "forwarding") == 0) still += " " + one;
+  return still.empty() ? "" : "does not forward IPv6:" + still;
+}
+
 // The larger counts of the interface's and that of all. arp_ignore of 2 does too; above it the kernel answers
 // for loopback addresses again, or for none.
 std::string arp_warnings(const std::string& interface, const std::string& settings) {

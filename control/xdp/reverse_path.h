@@ -16,6 +16,11 @@ namespace slice::proxy {
 std::string reverse_path_warnings(const std::vector<std::string>& interfaces, bool xdp,
                                   const std::string& settings = "/proc/sys/net/ipv4/conf");
 
+// The same of IPv6, which has no rp_filter: "does not forward IPv6: eth2", or nothing. For a host with the
+// XDP program and a virtual address of IPv6.
+std::string ipv6_warnings(const std::vector<std::string>& interfaces,
+                          const std::string& settings = "/proc/sys/net/ipv6/conf");
+
 // What is wrong with an interface where several proxies serve one address (docs/proxy.md): the kernel would
 // answer ARP for an address that is at the loopback interface, or name it in questions of its own, and
 // clients take this host for the one that has it. "net.ipv4.conf.eth0.arp_ignore is 0, not 1", or nothing.

@@ -57,6 +57,14 @@ TEST_F(ReversePath, WithoutForwardingTheProgramCannotAskTheRoutes) {
   EXPECT_EQ(warnings(false), "rp_filter is not 1: eth0=0");
 }
 
+TEST_F(ReversePath, SoItIsOverIpv6) {
+  set("eth0", 0, 1);
+  set("eth1", 0, 1);
+  EXPECT_EQ(ipv6_warnings({"eth0", "eth1", "gone"}, folder_.string()), "");
+  set("eth1", 0, 0);
+  EXPECT_EQ(ipv6_warnings({"eth0", "eth1", "gone"}, folder_.string()), "does not forward IPv6: eth1");
+}
+
 // Either would make clients take this host for the one that has the address.
 TEST_F(ReversePath, AnAddressAtTheLoopbackInterfaceMustNotBeTold) {
   const auto set_arp = [this](const std::string& interface, int ignore, int announce) {

@@ -97,7 +97,10 @@ std::string XdpProgram::describe() const {
 std::string XdpProgram::warnings() const {
   std::string text =
       reverse_path_warnings(loaded() ? loader_->attached_interfaces() : usual_interfaces(), loaded());
-  return text.empty() ? "" : "; " + text;
+  if (!text.empty()) text = "; " + text;
+  if (!loaded() || config_.address_of(false).none()) return text;
+  const std::string ipv6 = ipv6_warnings(loader_->attached_interfaces());
+  return ipv6.empty() ? text : text + "; " + ipv6;
 }
 
 void XdpProgram::refresh_gauges() {

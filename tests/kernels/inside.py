@@ -48,19 +48,26 @@ def protocol_at(build, netns, transport, server, export="/", port=2049, mount_po
     return uml.run_in_netns(netns, command, CLIENT_SECONDS)[1] == 0
 
 
-def ensemble(build, attachment, work):
+def ensemble(build, attachment, work, **shape):
     """An ensemble in namespaces, its program attached so; what `work` says of it."""
-    with targets.Slice("kernel", "/dev/shm/kernel", build / "bin", own=True, shape={"patience": PATIENCE, "xdp": attachment}) as target:
+    shape = {"patience": PATIENCE, "xdp": attachment, **shape}
+    with targets.Slice("kernel", "/dev/shm/kernel", build / "bin", own=True, shape=shape) as target:
         said = target.slicectl("status", check=False).stdout
         attached = f"xdp: {attachment} client" in said
         print(f"{'ok' if attached else 'not ok'} status: the program is attached, {attachment}" + ("" if attached else f"\n{said}"))
         return work(target) and attached
 
 
-def over_udp(build, target):
+def over_udp(build, target, server=None):
     with xdp_proof.XdpProof(target) as proof:
-        ok = protocol(build, target, "udp")
+        ok = protocol_at(build, target.netns, "udp", server or target.server)
     return proof.holds() and ok
+
+
+def ipv6(build):
+    """Every procedure over UDP and IPv6, to servers that have addresses of IPv6, with the program attached either way."""
+    return all([ensemble(build, attachment, lambda target: over_udp(build, target, target.facts["virtual6"]), ipv6="all")
+                for attachment in ("generic", "native")])
 
 
 def generic(build):
@@ -156,7 +163,7 @@ def tls(build):
             return good
 
 
-STEPS = {"tls": tls, "shared": shared, "load": load, "packets": packets, "generic": generic, "native": native}
+STEPS = {"tls": tls, "shared": shared, "load": load, "packets": packets, "generic": generic, "native": native, "ipv6": ipv6}
 
 
 def main():

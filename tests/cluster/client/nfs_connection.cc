@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -69,6 +70,41 @@ std::size_t results_of(std::string_view reply, std::string& error) {
   return 0;
 }
 
+// Of a server, from its numeric address of either family.
+class ServerAddress {
+ public:
+  ServerAddress(const std::string& host, std::uint16_t port) {
+    addrinfo hints{};
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found_) != 0) {
+      throw RpcError("not a numeric address: " + host);
+    }
+  }
+  ~ServerAddress() { freeaddrinfo(found_); }
+  ServerAddress(const ServerAddress&) = delete;
+  ServerAddress& operator=(const ServerAddress&) = delete;
+  const addrinfo* operator->() const { return found_; }
+
+ private:
+  addrinfo* found_ = nullptr;
+};
+
+// The library's bindresvport() knows IPv4 alone.
+void bind_reserved_port(int socket, int family) {
+  if (family == AF_INET) {
+    bindresvport(socket, nullptr);
+    return;
+  }
+  constexpr unsigned kFirst = 600, kPorts = 424;
+  const unsigned start = std::random_device{}();
+  for (unsigned i = 0; i < kPorts; ++i) {
+    sockaddr_in6 own{};
+    own.sin6_family = AF_INET6;
+    own.sin6_port = htons(static_cast<std::uint16_t>(kFirst + (start + i) % kPorts));
+    if (bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof own) == 0 || errno != EADDRINUSE) return;
+  }
+}
+
 }  // namespace
 
 double now() {
@@ -86,7 +122,8 @@ NfsConnection::~NfsConnection() {
 
 void NfsConnection::open_socket() {
   const bool tcp = options_.transport == Transport::kTcp;
-  socket_ = socket(AF_INET, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const ServerAddress address(options_.server, options_.port);
+  socket_ = socket(address->ai_family, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket_ < 0) throw RpcError("no socket");
   const int one = 1, room = 4 << 20;
   if (tcp) {
@@ -95,17 +132,10 @@ void NfsConnection::open_socket() {
     setsockopt(socket_, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
     setsockopt(socket_, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
   }
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(options_.port);
-  if (inet_pton(AF_INET, options_.server.c_str(), &address.sin_addr) != 1) {
-    throw RpcError("not a numeric address: " + options_.server);
-  }
   // As kernels do: "secure" exports take no other ports. Where there is none, any will do.
-  if (geteuid() == 0) bindresvport(socket_, nullptr);
+  if (geteuid() == 0) bind_reserved_port(socket_, address->ai_family);
   connected_ = !tcp;
-  if (connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
-      errno != EINPROGRESS) {
+  if (connect(socket_, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS) {
     lose_connection();
   }
   heard_at_ = now();
