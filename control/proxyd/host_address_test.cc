@@ -1,5 +1,5 @@
 // The address, ARP and connections by the kernel, in network namespaces of its own; needs root.
-#include "control/proxyd/host_address.h"
+#include "control/proxyd/host_addresses.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -18,6 +18,7 @@
 #include "control/proxyd/port_sweep.h"
 #include "control/xdp/testing/shell.h"
 #include "proxy/front/socket.h"
+#include "rpc/bound_socket.h"
 #include "rpc/epoll_loop.h"
 
 namespace slice::proxy {
@@ -27,19 +28,26 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using testing::run;
 
-constexpr std::uint32_t kAddress = 0x0a4d0901;  // 10.77.9.1
+// The same of IPv4 and of IPv6: the address, and a client of another network with its gateway.
+struct Addresses {
+  const char *name, *whole, *client, *client_network, *gateway;
+  IpAddress address() const { return parse_address(text()).value(); }
+  std::string text() const { return std::string(whole).substr(0, std::string_view(whole).find('/')); }
+};
+constexpr Addresses kFamilies[] = {{"Ipv4", "10.77.9.1/32", "10.77.10.2", "24", "10.77.10.1"},
+                                   {"Ipv6", "fd77:9::1/128", "fd77:10::2", "64", "fd77:10::1"}};
 
-class HostAddressTest : public ::testing::Test {
+class HostAddressTest : public ::testing::TestWithParam<Addresses> {
  protected:
   static void SetUpTestSuite() {
     ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "root is needed";
     ASSERT_TRUE(
         run("ip link set lo up && ip link add one type veth peer name far && ip link set far up && "
-            "ip link set one up && ip addr add 10.77.9.11/24 dev one"));
+            "ip link set one up && ip addr add 10.77.9.11/24 dev one && ip addr add fd77:9::11/64 dev one nodad"));
   }
   void SetUp() override {
     auto opened =
-        HostAddress::open(loop_, kAddress, "one", [this](const std::string& by) { claims_.push_back(by); });
+        HostAddress::open(loop_, address_, "one", [this](const std::string& by) { claims_.push_back(by); });
     ASSERT_TRUE(opened) << opened.error().message;
     host_ = std::move(*opened);
     host_->look();
@@ -53,29 +61,40 @@ class HostAddressTest : public ::testing::Test {
     loop_.run_until([] { return false; }, time);
   }
 
+  int connect_to(std::uint16_t port) { return connect_to(port, rpc::socket_for(address_, SOCK_STREAM)); }
+  int connect_to(std::uint16_t port, int fd) {
+    const rpc::SocketAddress to({address_, port});
+    return ::connect(fd, to.get(), to.length()) == 0 ? fd : -1;
+  }
+  // Of a client's host, a network namespace that lives as long as it.
+  int socket_of_client(std::uint16_t port);
+
+  const IpAddress address_ = GetParam().address();
+  const std::string text_ = GetParam().text(), whole_ = GetParam().whole;
   rpc::EpollLoop loop_;
   std::vector<std::string> claims_;
   std::unique_ptr<HostAddress> host_;
 };
 
-TEST_F(HostAddressTest, PutsItThereAndTakesItOff) {
+TEST_P(HostAddressTest, PutsItThereAndTakesItOff) {
   EXPECT_FALSE(host_->look().has);
   EXPECT_EQ(host_->look().unfit, "");
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(host_->put(30)) << "again, for longer";
   EXPECT_TRUE(host_->look().has);
-  EXPECT_TRUE(run("ip -4 addr show dev one | grep -q '10.77.9.1/32'"));
+  EXPECT_TRUE(run("ip addr show dev one | grep -q 'inet6\\? " + whole_ + " '"));
+  EXPECT_FALSE(run("ip addr show dev one | grep -q tentative"));
   EXPECT_TRUE(host_->take_off());
   EXPECT_FALSE(host_->look().has);
   EXPECT_TRUE(host_->take_off()) << "is off already";
 }
 
-TEST_F(HostAddressTest, TheKernelTakesItOffWhereNobodyRenewsIt) {
+TEST_P(HostAddressTest, TheKernelTakesItOffWhereNobodyRenewsIt) {
   ASSERT_TRUE(host_->put(1));
   EXPECT_TRUE(host_->look().has);
   EXPECT_TRUE(ran_until([this] { return !host_->look().has; }));
 }
 
-TEST_F(HostAddressTest, AtTheLoopbackInterfaceItIsOursForATime) {
+TEST_P(HostAddressTest, AtTheLoopbackInterfaceItIsOursForATime) {
   ASSERT_TRUE(host_->put_at_loopback(1));
   AddressHost::Look seen = host_->look();
   EXPECT_TRUE(seen.at_loopback && !seen.has);
@@ -91,8 +110,12 @@ TEST_F(HostAddressTest, AtTheLoopbackInterfaceItIsOursForATime) {
   EXPECT_TRUE(host_->look().has);
 }
 
-TEST_F(HostAddressTest, SaysWhereItsKernelWouldTellOthersOfTheAddress) {
+TEST_P(HostAddressTest, SaysWhereItsKernelWouldTellOthersOfTheAddress) {
   ASSERT_TRUE(run("echo 0 > /proc/sys/net/ipv4/conf/one/arp_ignore"));
+  if (!address_.is_v4()) {
+    EXPECT_EQ(host_->look().unshared, "") << "IPv6 is told of an interface's own addresses alone";
+    return;
+  }
   EXPECT_THAT(host_->look().unshared, HasSubstr("net.ipv4.conf.one.arp_ignore is 0"));
   ASSERT_TRUE(
       run("echo 1 > /proc/sys/net/ipv4/conf/one/arp_ignore && "
@@ -100,16 +123,16 @@ TEST_F(HostAddressTest, SaysWhereItsKernelWouldTellOthersOfTheAddress) {
   EXPECT_EQ(host_->look().unshared, "");
 }
 
-TEST_F(HostAddressTest, SaysWhyItCouldNotServe) {
-  ASSERT_TRUE(run("ip addr add 10.77.9.1/32 dev lo"));
+TEST_P(HostAddressTest, SaysWhyItCouldNotServe) {
+  ASSERT_TRUE(run("ip addr add " + whole_ + " dev lo"));
   EXPECT_THAT(host_->look().unfit, HasSubstr("has it at lo as well"));
-  ASSERT_TRUE(run("ip addr del 10.77.9.1/32 dev lo && ip link set far down"));
+  ASSERT_TRUE(run("ip addr del " + whole_ + " dev lo && ip link set far down"));
   EXPECT_THAT(host_->look().unfit, HasSubstr("has no link"));
   ASSERT_TRUE(run("ip link set one down"));
   EXPECT_THAT(host_->look().unfit, HasSubstr("is down"));
   ASSERT_TRUE(run("ip link set one up && ip link set far up"));
   EXPECT_TRUE(ran_until([this] { return host_->look().unfit.empty(); }));
-  auto other = HostAddress::open(loop_, kAddress, "none", [](const std::string&) {});
+  auto other = HostAddress::open(loop_, address_, "none", [](const std::string&) {});
   ASSERT_TRUE(other);
   EXPECT_THAT((*other)->look().unfit, HasSubstr("no interface none"));
   EXPECT_FALSE((*other)->put(3));
@@ -117,9 +140,9 @@ TEST_F(HostAddressTest, SaysWhyItCouldNotServe) {
 }
 
 // As the kernel of another host hears it: one that has the address from before.
-TEST_F(HostAddressTest, ItsAnnouncementIsHeardAndAClaimIsNoticed) {
+TEST_P(HostAddressTest, ItsAnnouncementIsHeardAndAClaimIsNoticed) {
   ASSERT_TRUE(run("ip link set far address 02:00:00:00:00:09"));
-  auto far = HostAddress::open(loop_, kAddress, "far", [](const std::string&) {});
+  auto far = HostAddress::open(loop_, address_, "far", [](const std::string&) {});
   ASSERT_TRUE(far);
   (*far)->look();
   host_->announce();
@@ -134,16 +157,8 @@ TEST_F(HostAddressTest, ItsAnnouncementIsHeardAndAClaimIsNoticed) {
   EXPECT_EQ(claims_[0], "02:00:00:00:00:09");
 }
 
-int connect_to(std::uint16_t port, int fd = ::socket(AF_INET, SOCK_STREAM, 0)) {
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(kAddress);
-  return ::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0 ? fd : -1;
-}
-
-TEST_F(HostAddressTest, WhatIsLeftOfConnectionsGoesWhateverItsState) {
-  auto listener = bind_socket(SOCK_STREAM, {kAddress, 0}, Sharing::kNone);
+TEST_P(HostAddressTest, WhatIsLeftOfConnectionsGoesWhateverItsState) {
+  auto listener = bind_socket(SOCK_STREAM, {address_, 0}, Sharing::kNone);
   ASSERT_TRUE(listener) << "before the address is there";
   ASSERT_TRUE(host_->put(30));
   int established = connect_to(listener->at.port), ended = connect_to(listener->at.port);
@@ -152,36 +167,37 @@ TEST_F(HostAddressTest, WhatIsLeftOfConnectionsGoesWhateverItsState) {
   ASSERT_TRUE(first >= 0 && second >= 0);
   ::close(second);  // who closes first has the TIME-WAIT
   ::close(ended);
-  constexpr const char* kLeft = "ss -Htan src 10.77.9.1 | grep -v LISTEN | grep -q .";
-  ASSERT_TRUE(run(kLeft) && run("ss -Htan | grep -q TIME-WAIT"));
+  const std::string left = "ss -Htan src '[" + text_ + "]' | grep -v LISTEN | grep -q .";
+  ASSERT_TRUE(run(left) && run("ss -Htan | grep -q TIME-WAIT"));
   host_->drop_connections({});
   EXPECT_FALSE(host_->lacks_destroy());
-  EXPECT_FALSE(run(kLeft)) << "and the listener is there";
+  EXPECT_FALSE(run(left)) << "and the listener is there";
   int again = connect_to(listener->at.port);
   EXPECT_GE(again, 0);
-  host_->drop_connections([](const wire::AddressPeer& peer) { return peer.address == kAddress; });
-  EXPECT_TRUE(run("ss -Htan src 10.77.9.1 | grep -q ESTAB")) << "what is to be kept stays";
+  host_->drop_connections([this](const wire::AddressPeer& peer) { return peer.address == address_; });
+  EXPECT_TRUE(run("ss -Htan src '[" + text_ + "]' | grep -q ESTAB")) << "what is to be kept stays";
   for (int fd : {established, first, again, listener->fd}) ::close(fd);
 }
 
-// A socket of a client's host, a network namespace that lives as long as it.
-int socket_of_client(std::uint16_t port) {
+int HostAddressTest::socket_of_client(std::uint16_t port) {
+  const Addresses& own = GetParam();
+  const std::string bits = std::string("/") + own.client_network;
+  const auto no_dad = [this] { return address_.is_v4() ? "" : " nodad"; };
   int fd = -1;
-  std::thread([&fd, port] {
+  std::thread([&] {
     const std::string to_it =
         "ip link add near type veth peer name client netns " + std::to_string(::gettid());
     if (::unshare(CLONE_NEWNET) != 0) return;
-    if (!run(("nsenter -t " + std::to_string(::getpid()) + " -n " + to_it).c_str()) ||
-        !run("ip addr add 10.77.10.2/24 dev client && ip link set client up && "
-             "ip route add default via 10.77.10.1"))
+    if (!run("nsenter -t " + std::to_string(::getpid()) + " -n " + to_it) ||
+        !run("ip addr add " + (own.client + bits) + " dev client" + no_dad() + " && ip link set client up && " +
+             "ip route add default via " + own.gateway))
       return;
-    fd = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in from{};
-    from.sin_family = AF_INET;
-    from.sin_port = htons(port);
-    if (::bind(fd, reinterpret_cast<sockaddr*>(&from), sizeof from) != 0) ::close(std::exchange(fd, -1));
+    fd = rpc::socket_for(address_, SOCK_STREAM);
+    const rpc::SocketAddress from({parse_address(own.client).value(), port});
+    rpc::bind_freely(fd);
+    if (::bind(fd, from.get(), from.length()) != 0) ::close(std::exchange(fd, -1));
   }).join();
-  return run("ip addr add 10.77.10.1/24 dev near && ip link set near up") ? fd : -1;
+  return run("ip addr add " + (own.gateway + bits) + " dev near" + no_dad() + " && ip link set near up") ? fd : -1;
 }
 
 bool is_over(int connection, Duration patience) {
@@ -191,8 +207,8 @@ bool is_over(int connection, Duration patience) {
 }
 
 // Its call was acknowledged by a host that is gone, from a port that nobody was told of.
-TEST_F(HostAddressTest, AClientThatWaitsOnAnUnknownPortIsWokenAndReset) {
-  auto listener = bind_socket(SOCK_STREAM, {kAddress, 0}, Sharing::kNone);
+TEST_P(HostAddressTest, AClientThatWaitsOnAnUnknownPortIsWokenAndReset) {
+  auto listener = bind_socket(SOCK_STREAM, {address_, 0}, Sharing::kNone);
   ASSERT_TRUE(listener);
   ASSERT_TRUE(host_->put(30));
   const int client = connect_to(listener->at.port, socket_of_client(900));
@@ -205,10 +221,10 @@ TEST_F(HostAddressTest, AClientThatWaitsOnAnUnknownPortIsWokenAndReset) {
   ASSERT_TRUE(host_->take_off());
   host_->drop_connections({});
   ASSERT_TRUE(host_->put(30));
-  constexpr std::uint32_t kClient = 0x0a4d0a02;  // 10.77.10.2
-  host_->wake({{kClient, 800, listener->at.port}});
+  const IpAddress from = parse_address(GetParam().client).value();
+  host_->wake({{from, 800, listener->at.port}});
   EXPECT_FALSE(is_over(client, 300ms)) << "it has nothing to say by itself";
-  PortSweep sweep({{kClient, 800, listener->at.port}});
+  PortSweep sweep({{from, 800, listener->at.port}});
   for (auto some = sweep.next(100); !some.empty(); some = sweep.next(100)) host_->wake(some);
   EXPECT_TRUE(is_over(client, 3s));
   int error = 0;
@@ -218,6 +234,46 @@ TEST_F(HostAddressTest, AClientThatWaitsOnAnUnknownPortIsWokenAndReset) {
   ::close(client);
   ::close(listener->fd);
 }
+
+INSTANTIATE_TEST_SUITE_P(Families, HostAddressTest, ::testing::ValuesIn(kFamilies),
+                         [](const auto& of) { return std::string(of.param.name); });
+
+// One host has both addresses or neither.
+class HostAddressesTest : public HostAddressTest {};
+
+TEST_P(HostAddressesTest, AreThereTogether) {
+  auto opened = HostAddresses::open(loop_, {kFamilies[0].address(), kFamilies[1].address()}, "one",
+                                    [](const std::string&) {});
+  ASSERT_TRUE(opened) << opened.error().message;
+  HostAddresses& both = **opened;
+  EXPECT_FALSE(both.look().has);
+  ASSERT_TRUE(host_->put(30));
+  EXPECT_FALSE(both.look().has) << "one is not both";
+  ASSERT_TRUE(both.put(30));
+  EXPECT_TRUE(both.look().has);
+  std::vector<int> open;
+  for (const Addresses& each : kFamilies) {
+    auto listener = bind_socket(SOCK_STREAM, {each.address(), 0}, Sharing::kNone);
+    ASSERT_TRUE(listener);
+    const int fd = rpc::socket_for(each.address(), SOCK_STREAM);
+    const rpc::SocketAddress to(listener->at);
+    ASSERT_EQ(::connect(fd, to.get(), to.length()), 0);
+    open.insert(open.end(), {fd, listener->fd});
+  }
+  EXPECT_EQ(both.peers().size(), 4u) << "both ends are here";
+  both.drop_connections({});
+  EXPECT_TRUE(both.peers().empty());
+  for (const int fd : open) ::close(fd);
+  ASSERT_TRUE(host_->take_off());
+  EXPECT_FALSE(both.look().has);
+  ASSERT_TRUE(both.take_off());
+  ASSERT_TRUE(run("ip addr add fd77:9::1/128 dev lo"));
+  EXPECT_THAT(both.look().unfit, HasSubstr("has it at lo as well")) << "what is wrong with either is wrong";
+  ASSERT_TRUE(run("ip addr del fd77:9::1/128 dev lo"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, HostAddressesTest, ::testing::ValuesIn(kFamilies),
+                         [](const auto& of) { return std::string(of.param.name); });
 
 }  // namespace
 }  // namespace slice::proxy

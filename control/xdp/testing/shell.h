@@ -3,11 +3,12 @@
 #define SLICE_CONTROL_XDP_TESTING_SHELL_H
 
 #include <cstdlib>
+#include <string>
 
 namespace slice::proxy::testing {
 
-inline bool run(const char* command) {
-  return std::system(command) == 0;  // NOLINT(cert-env33-c,concurrency-mt-unsafe): one thread, fixed words
+inline bool run(const std::string& command) {
+  return std::system(command.c_str()) == 0;  // NOLINT(cert-env33-c,concurrency-mt-unsafe): one thread, fixed words
 }
 
 }  // namespace slice::proxy::testing
