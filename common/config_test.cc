@@ -256,23 +256,14 @@ TEST_F(ConfigTest, AnExportMaySpeakAsExportsDoes) {
 }
 
 TEST_F(ConfigTest, AddressesOfEitherFamily) {
-  auto config =
-      parse(with(R"(virtual_address = "10.77.0.1")", R"(virtual_address = ["fd77::1", "10.77.0.1"])"));
-  ASSERT_TRUE(config) << config.error().message;
   const IpAddress six = parse_address("fd77::1").value(), four = 0x0a4d0001;
-  EXPECT_THAT(config->proxy.addresses(), ElementsAre(six, four));
-  EXPECT_EQ(config->proxy.address_of(true), four);
-  EXPECT_EQ(config->proxy.address_of(false), six);
-  EXPECT_TRUE(config->proxy.is_virtual(six) && config->proxy.is_virtual(four));
-  EXPECT_FALSE(config->proxy.is_virtual(0x0a4d0002) || config->proxy.is_virtual(IpAddress()));
-  EXPECT_EQ(config->proxy.addresses_text(), "fd77::1 10.77.0.1");
-  config = parse(with(R"("10.77.0.1")", R"("fd77::1")"));
-  ASSERT_TRUE(config) << config.error().message;
-  EXPECT_THAT(config->proxy.addresses(), ElementsAre(six));
-  EXPECT_TRUE(config->proxy.address_of(true).none());
-  config = parse(with(R"("10.77.1.0/24")", R"("fd77::/64")"));
-  ASSERT_TRUE(config) << config.error().message;
-  EXPECT_EQ(config->exports[0].clients, parse_network("fd77::/64").value());
+  for (const auto& [text, wanted] : {std::pair(R"("fd77::1")", std::vector{six}),
+                                     std::pair(R"(["fd77::1", "10.77.0.1"])", std::vector{six, four})}) {
+    auto config = parse(with(R"("10.77.0.1")", text));
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_EQ(config->proxy.addresses(), wanted);
+  }
+  EXPECT_EQ(parse(with("10.77.1.0/24", "fd77::/64"))->exports[0].clients, parse_network("fd77::/64").value());
 }
 
 TEST_F(ConfigTest, AnExportIsSecureUnlessItSaysOtherwise) {
@@ -463,10 +454,7 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {"10.77.1.0/24", "2001:db8::1/32", 15, "2001:db8::/32 is meant"},
       {"10.77.1.0/24", "2001:db8::/129", 15, "is no network"},
       {R"("10.77.0.1")", R"("fe80::1")", 12, "not the address of one host"},
-      {R"("10.77.0.1")", R"("ff02::1")", 12, "not the address of one host"},
       {R"("10.77.0.1")", R"(["10.77.0.1", "10.77.0.9"])", 12, "one of IPv4 and one of IPv6"},
-      {R"("10.77.0.1")", R"(["fd77::1", "fd77::9"])", 12, "one of IPv4 and one of IPv6"},
-      {R"("10.77.0.1")", R"([])", 12, "one at least is expected"},
       {R"("10.77.1.0/24")", "[]", 15, "clients of [[export]]: one at least is expected"},
       {R"("10.77.1.0/24")", "[7]", 15, "an array of strings is expected"},
       {R"(access = "ro")", R"(options = "ro")", 17,
@@ -705,17 +693,6 @@ TEST_F(ConfigTest, NeverCrashesOnACutOrMangledFile) {
       text[at] = c;
       [[maybe_unused]] auto result = parse(text);
     }
-  }
-}
-
-TEST(ParseSize, KnowsBinaryUnitsAlone) {
-  EXPECT_EQ(parse_size("0").value(), 0u);
-  EXPECT_EQ(parse_size("512").value(), 512u);
-  EXPECT_EQ(parse_size("64KiB").value(), 65536u);
-  EXPECT_EQ(parse_size("3TiB").value(), 3ull << 40);
-  for (std::string_view bad :
-       {"", "KiB", "1 KiB", "1kb", "-1", "0x10", "1.5GiB", "18446744073709551615", "16777216TiB"}) {
-    EXPECT_FALSE(parse_size(bad)) << bad;
   }
 }
 

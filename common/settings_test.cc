@@ -36,6 +36,32 @@ TEST(Settings, AreWhatTheFileSays) {
   EXPECT_FALSE(settings.reserves.contains("proxy1")) << "it has no data directory";
 }
 
+TEST(ProxyConfig, HasOneAddressOrOneOfEachFamily) {
+  const IpAddress six = IpAddress::of_words(0xfd77ull << 48, 1), four = 0x0a4d0001;
+  ProxyConfig proxy{.virtual_address = six, .second_address = four};
+  EXPECT_THAT(proxy.addresses(), ElementsAre(six, four));
+  EXPECT_EQ(proxy.address_of(true), four);
+  EXPECT_EQ(proxy.address_of(false), six);
+  EXPECT_TRUE(proxy.is_virtual(six) && proxy.is_virtual(four));
+  EXPECT_FALSE(proxy.is_virtual(0x0a4d0002) || proxy.is_virtual(IpAddress()));
+  EXPECT_EQ(proxy.addresses_text(), "fd77::1 10.77.0.1");
+  proxy.second_address = {};
+  EXPECT_THAT(proxy.addresses(), ElementsAre(six));
+  EXPECT_TRUE(proxy.address_of(true).none());
+  EXPECT_FALSE(proxy.is_virtual(IpAddress()));
+}
+
+TEST(ParseSize, KnowsBinaryUnitsAlone) {
+  EXPECT_EQ(parse_size("0").value(), 0u);
+  EXPECT_EQ(parse_size("512").value(), 512u);
+  EXPECT_EQ(parse_size("64KiB").value(), 65536u);
+  EXPECT_EQ(parse_size("3TiB").value(), 3ull << 40);
+  for (std::string_view bad :
+       {"", "KiB", "1 KiB", "1kb", "-1", "0x10", "1.5GiB", "18446744073709551615", "16777216TiB"}) {
+    EXPECT_FALSE(parse_size(bad)) << bad;
+  }
+}
+
 // xprtsec=, as exports(5) has it.
 TEST(ExportWords, SayHowCallsMayCome) {
   using enum TransportSecurity;

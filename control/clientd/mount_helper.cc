@@ -39,7 +39,8 @@ int run(const std::vector<std::string>& command) {
 }
 
 Result<IpAddress> resolve(const std::string& host) {
-  const addrinfo wanted{.ai_flags = 0, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM};  // docs/ipv6.md, "Limits"
+  const addrinfo wanted{
+      .ai_flags = 0, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM};  // docs/ipv6.md, "Limits"
   addrinfo* found = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found); error != 0)
     return fail(Errc::kInvalid, "{}: {}", host, ::gai_strerror(error));

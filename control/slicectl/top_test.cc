@@ -62,7 +62,8 @@ TEST(TopTest, SaysWhereACountMayBeOthers) {
 
 TEST(TopTest, OperationsMakeTheServersRow) {
   const TopSample first{{"store1", top_result({}, {})}};
-  const TopSample second{{"store1", top_result({}, {top_entry({.number = 7}, 10, 10ms), top_entry({.number = 6}, 30, 10ms, 9ms)})}};
+  const TopSample second{{"store1", top_result({}, {top_entry({.number = 7}, 10, 10ms),
+                                                    top_entry({.number = 6}, 30, 10ms, 9ms)})}};
   const Loads loads = loads_between(first, second, 1s);
   ASSERT_EQ(loads.servers.size(), 1u);
   EXPECT_DOUBLE_EQ(loads.servers[0].calls, 40);
