@@ -225,7 +225,7 @@ struct ProxyConfig {
   std::string bpf_folder = "/sys/fs/bpf/slice";
   std::uint32_t threads = 0;  // 0: one a core
   // Where the XDP program is attached: towards clients and towards servers. Empty: every interface of the
-  // network namespace that is up and has an IPv4 address, but for loopback.
+  // network namespace that is up and has an address that is not link-local, but for loopback.
   std::vector<std::string> interfaces;
   // Where the proxy that has the virtual address puts it, one of several (docs/proxy.md, "Several proxies").
   // Empty: who has it is the administrator's matter.
