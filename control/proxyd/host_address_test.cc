@@ -30,12 +30,12 @@ using testing::run;
 
 // The same of IPv4 and of IPv6: the address, and a client of another network with its gateway.
 struct Addresses {
-  const char *name, *whole, *client, *client_network, *gateway;
+  const char *name, *whole, *client, *gateway, *bits;
   IpAddress address() const { return parse_address(text()).value(); }
   std::string text() const { return std::string(whole).substr(0, std::string_view(whole).find('/')); }
 };
-constexpr Addresses kFamilies[] = {{"Ipv4", "10.77.9.1/32", "10.77.10.2", "24", "10.77.10.1"},
-                                   {"Ipv6", "fd77:9::1/128", "fd77:10::2", "64", "fd77:10::1"}};
+constexpr Addresses kFamilies[] = {{"Ipv4", "10.77.9.1/32", "10.77.10.2", "10.77.10.1", "24"},
+                                   {"Ipv6", "fd77:9::1/128", "fd77:10::2", "fd77:10::1", "64"}};
 
 class HostAddressTest : public ::testing::TestWithParam<Addresses> {
  protected:
@@ -62,12 +62,19 @@ class HostAddressTest : public ::testing::TestWithParam<Addresses> {
   }
 
   int connect_to(std::uint16_t port) { return connect_to(port, rpc::socket_for(address_, SOCK_STREAM)); }
+  // Of IPv6 the kernel makes the way to an address of its own a moment after the address.
+  void put() {
+    ASSERT_TRUE(host_->put(30));
+    EXPECT_TRUE(ran_until([this] { return run("ip route get " + text_ + " | grep -q ^local"); }));
+  }
   int connect_to(std::uint16_t port, int fd) {
     const rpc::SocketAddress to({address_, port});
     return ::connect(fd, to.get(), to.length()) == 0 ? fd : -1;
   }
   // Of a client's host, a network namespace that lives as long as it.
   int socket_of_client(std::uint16_t port);
+  std::string gateway() const { return std::string(GetParam().gateway) + "/" + GetParam().bits; }
+  std::string no_dad() const { return address_.is_v4() ? "" : " nodad"; }
 
   const IpAddress address_ = GetParam().address();
   const std::string text_ = GetParam().text(), whole_ = GetParam().whole;
@@ -82,7 +89,7 @@ TEST_P(HostAddressTest, PutsItThereAndTakesItOff) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(host_->put(30)) << "again, for longer";
   EXPECT_TRUE(host_->look().has);
   EXPECT_TRUE(run("ip addr show dev one | grep -q 'inet6\\? " + whole_ + " '"));
-  EXPECT_FALSE(run("ip addr show dev one | grep -q tentative"));
+  EXPECT_FALSE(run("ip addr show dev one tentative | grep -q '" + whole_ + "'"));
   EXPECT_TRUE(host_->take_off());
   EXPECT_FALSE(host_->look().has);
   EXPECT_TRUE(host_->take_off()) << "is off already";
@@ -127,7 +134,7 @@ TEST_P(HostAddressTest, SaysWhyItCouldNotServe) {
   ASSERT_TRUE(run("ip addr add " + whole_ + " dev lo"));
   EXPECT_THAT(host_->look().unfit, HasSubstr("has it at lo as well"));
   ASSERT_TRUE(run("ip addr del " + whole_ + " dev lo && ip link set far down"));
-  EXPECT_THAT(host_->look().unfit, HasSubstr("has no link"));
+  EXPECT_TRUE(ran_until([this] { return host_->look().unfit.find("has no link") != std::string::npos; }));
   ASSERT_TRUE(run("ip link set one down"));
   EXPECT_THAT(host_->look().unfit, HasSubstr("is down"));
   ASSERT_TRUE(run("ip link set one up && ip link set far up"));
@@ -160,7 +167,7 @@ TEST_P(HostAddressTest, ItsAnnouncementIsHeardAndAClaimIsNoticed) {
 TEST_P(HostAddressTest, WhatIsLeftOfConnectionsGoesWhateverItsState) {
   auto listener = bind_socket(SOCK_STREAM, {address_, 0}, Sharing::kNone);
   ASSERT_TRUE(listener) << "before the address is there";
-  ASSERT_TRUE(host_->put(30));
+  put();
   int established = connect_to(listener->at.port), ended = connect_to(listener->at.port);
   ASSERT_TRUE(established >= 0 && ended >= 0);
   int first = ::accept(listener->fd, nullptr, nullptr), second = ::accept(listener->fd, nullptr, nullptr);
@@ -181,15 +188,13 @@ TEST_P(HostAddressTest, WhatIsLeftOfConnectionsGoesWhateverItsState) {
 
 int HostAddressTest::socket_of_client(std::uint16_t port) {
   const Addresses& own = GetParam();
-  const std::string bits = std::string("/") + own.client_network;
-  const auto no_dad = [this] { return address_.is_v4() ? "" : " nodad"; };
   int fd = -1;
   std::thread([&] {
     const std::string to_it =
         "ip link add near type veth peer name client netns " + std::to_string(::gettid());
     if (::unshare(CLONE_NEWNET) != 0) return;
     if (!run("nsenter -t " + std::to_string(::getpid()) + " -n " + to_it) ||
-        !run("ip addr add " + (own.client + bits) + " dev client" + no_dad() + " && ip link set client up && " +
+        !run("ip addr add " + std::string(own.client) + "/" + own.bits + " dev client" + no_dad() + " && ip link set client up && " +
              "ip route add default via " + own.gateway))
       return;
     fd = rpc::socket_for(address_, SOCK_STREAM);
@@ -197,7 +202,7 @@ int HostAddressTest::socket_of_client(std::uint16_t port) {
     rpc::bind_freely(fd);
     if (::bind(fd, from.get(), from.length()) != 0) ::close(std::exchange(fd, -1));
   }).join();
-  return run("ip addr add " + (own.gateway + bits) + " dev near" + no_dad() + " && ip link set near up") ? fd : -1;
+  return run("ip addr add " + gateway() + " dev near" + no_dad() + " && ip link set near up") ? fd : -1;
 }
 
 bool is_over(int connection, Duration patience) {
@@ -210,7 +215,7 @@ bool is_over(int connection, Duration patience) {
 TEST_P(HostAddressTest, AClientThatWaitsOnAnUnknownPortIsWokenAndReset) {
   auto listener = bind_socket(SOCK_STREAM, {address_, 0}, Sharing::kNone);
   ASSERT_TRUE(listener);
-  ASSERT_TRUE(host_->put(30));
+  put();
   const int client = connect_to(listener->at.port, socket_of_client(900));
   ASSERT_GE(client, 0);
   ASSERT_EQ(::send(client, "call", 4, 0), 4);
@@ -219,8 +224,11 @@ TEST_P(HostAddressTest, AClientThatWaitsOnAnUnknownPortIsWokenAndReset) {
     return ::ioctl(client, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0;
   }));
   ASSERT_TRUE(host_->take_off());
+  // As where the host is gone: of IPv6 the kernel would still reset it.
+  ASSERT_TRUE(run("ip link set near down"));
   host_->drop_connections({});
-  ASSERT_TRUE(host_->put(30));
+  ASSERT_TRUE(run("ip link set near up && ip addr replace " + gateway() + " dev near" + no_dad()));
+  put();
   const IpAddress from = parse_address(GetParam().client).value();
   host_->wake({{from, 800, listener->at.port}});
   EXPECT_FALSE(is_over(client, 300ms)) << "it has nothing to say by itself";
@@ -251,6 +259,8 @@ TEST_P(HostAddressesTest, AreThereTogether) {
   EXPECT_FALSE(both.look().has) << "one is not both";
   ASSERT_TRUE(both.put(30));
   EXPECT_TRUE(both.look().has);
+  for (const Addresses& each : kFamilies)
+    EXPECT_TRUE(ran_until([&each] { return run("ip route get " + each.text() + " | grep -q ^local"); }));
   std::vector<int> open;
   for (const Addresses& each : kFamilies) {
     auto listener = bind_socket(SOCK_STREAM, {each.address(), 0}, Sharing::kNone);
