@@ -23,7 +23,8 @@ import confine  # noqa: E402  (its folder is known only now)
 
 USER = 64739  # of the proxies, which run as their unit has it; needs no name
 VIRTUAL, EVIL = "10.77.1.1", "02:00:00:00:06:66"
-CLIENTS, SERVERS = "10.77.1.{}", "10.77.2.{}"
+VIRTUAL6 = "fd77:0:0:1::1"  # beside it, where the volume has one
+CLIENTS, CLIENTS6, SERVERS = "10.77.1.{}", "fd77:0:0:1::{}", "10.77.2.{}"
 PROXIES = {"proxy1": 11, "proxy2": 12}
 SERVED = {"dir1": ("directory", 3), "small1": ("small-file", 4), "store1": ("storage", 5), "store2": ("storage", 6), "coord1": ("coordinator", 7)}
 START_SECONDS, SETTLE_SECONDS = 30, 25
@@ -49,8 +50,11 @@ def run(*command, check=True):
 class Proxies:
     """Proxies on hosts of their own between two bridges, one with a client and one with the servers' host."""
 
-    def __init__(self, instance, folder, bin_dir, proxies=PROXIES, settings=()):
-        """proxies: the last number of each one's addresses, by name. settings: more of their hosts' kernels, for sysctl."""
+    def __init__(self, instance, folder, bin_dir, proxies=PROXIES, settings=(), ipv6=False):
+        """proxies: the last number of each one's addresses, by name. settings: more of their hosts' kernels, for sysctl. ipv6: there is a virtual
+        address of IPv6 too, and the client goes by that one."""
+        self.ipv6, self.virtual = ipv6, VIRTUAL6 if ipv6 else VIRTUAL
+        self.addresses = {VIRTUAL, VIRTUAL6} if ipv6 else {VIRTUAL}
         self.prefix, self.folder, self.bin, self.processes = f"slice-{instance}-address", folder, pathlib.Path(bin_dir), {}
         self.proxies, self.settings = proxies, settings
         self.client = self.netns("client")
@@ -86,6 +90,8 @@ class Proxies:
         run("ip", "-n", self.netns("net"), "link", "add", port, "type", "veth", "peer", "name", device, "netns", self.netns(name))
         run("ip", "-n", self.netns("net"), "link", "set", port, "master", bridge, "up")
         run("ip", "-n", self.netns(name), "address", "add", f"{address}/24", "dev", device)
+        if self.ipv6 and bridge == "clients":
+            run("ip", "-n", self.netns(name), "address", "add", CLIENTS6.format(address.rsplit(".", 1)[1]) + "/64", "dev", device, "nodad")
         run("ip", "-n", self.netns(name), "link", "set", device, "up")
 
     def make_network(self):
@@ -141,9 +147,9 @@ class Proxies:
         text += [f'[[server]]\nname = "{name}"\nrole = "proxy"\naddress = "{SERVERS.format(number)}"\n' for name, number in self.proxies.items()]
         for name in ("servers", *self.proxies):
             self.config(name).write_text(
-                f'name = "address"\nkey_file = "{key}"\n[proxy]\nvirtual_address = "{VIRTUAL}"\nxdp = "generic"\nthreads = 2\n'
+                f'name = "address"\nkey_file = "{key}"\n[proxy]\nvirtual_address = {json.dumps(sorted(self.addresses))}\nxdp = "generic"\nthreads = 2\n'
                 f'address_interface = "eth0"\nbpf_folder = "{self.bpf_folder(name)}"\n'
-                '[[export]]\nclients = "10.77.0.0/16"\naccess = "rw"\nsquash = "none"\n\n' + "\n".join(text))
+                '[[export]]\nclients = ["10.77.0.0/16", "fd77::/16"]\naccess = "rw"\nsquash = "none"\n\n' + "\n".join(text))
         (self.folder / "data").mkdir()
         os.chown(key, USER, USER)
         self.folder.chmod(0o755)
@@ -181,10 +187,10 @@ class Proxies:
     # --- who has the address ---
 
     def having(self):
-        """Proxies on whose interface it is."""
+        """Proxies on whose interface it is; where there are two, both."""
         def has(name):
-            found = run("ip", "-n", self.netns(name), "-j", "-4", "address", "show", "dev", "eth0", check=False).stdout
-            return any(each.get("local") == VIRTUAL for link in json.loads(found or "[]") for each in link.get("addr_info", []))
+            found = run("ip", "-n", self.netns(name), "-j", "address", "show", "dev", "eth0", check=False).stdout
+            return self.addresses <= {each.get("local") for link in json.loads(found or "[]") for each in link.get("addr_info", [])}
         return [name for name in self.proxies if has(name)]
 
     def details(self):
@@ -225,7 +231,7 @@ class Told:
     def __init__(self, pair):
         self.pair, self.orders, self.last = pair, pathlib.Path(tempfile.mkdtemp(prefix="orders-", dir=pair.folder)), 0
         command = ["python3", str(uml.ROOT / "tests/cluster/guest/address_attributes.py"), ".", "--orders", "/run/slice/orders"]
-        self.guest = uml.Guest(pair.client, VIRTUAL, command, options="actimeo=0", timeout=300, memory="256M", shares={"orders": self.orders})
+        self.guest = uml.Guest(pair.client, pair.virtual, command, options="actimeo=0", timeout=300, memory="256M", shares={"orders": self.orders})
 
     def __enter__(self):
         self.guest.start()
@@ -389,9 +395,7 @@ class Trial:
         """A host on the clients' link says that it has the address, again and again."""
         holder, since = self.begin()
         before = self.pair.metric(holder, "proxy_address_claims_total")
-        target = int(ipaddress.ip_address(VIRTUAL)).to_bytes(4, "big")
-        evil = bytes.fromhex(EVIL.replace(":", ""))
-        frame = b"\xff" * 6 + evil + struct.pack("!HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1) + evil + target + bytes(6) + target
+        frame = claim(self.pair.virtual)
         sender = uml.in_netns(self.pair.client, sys.executable, "-c",
                               "import socket, sys, time\nout = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\nout.bind(('eth0', 0))\n"
                               "for _ in range(60):\n    out.send(bytes.fromhex(sys.argv[1])); time.sleep(0.05)\n", frame.hex())
@@ -401,22 +405,38 @@ class Trial:
         self.judge("forged claims of the address", since, LONGEST, holder)
 
 
+def claim(address):
+    """The frame in which EVIL says that it has the address: by ARP, or as a neighbour's advertisement."""
+    target, evil = ipaddress.ip_address(address).packed, bytes.fromhex(EVIL.replace(":", ""))
+    if len(target) == 4:
+        return b"\xff" * 6 + evil + struct.pack("!HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1) + evil + target + bytes(6) + target
+    everybody = ipaddress.ip_address("ff02::1").packed
+    message = struct.pack("!BBHI", 136, 0, 0, 0x20000000) + target + b"\x02\x01" + evil
+    words = struct.unpack("!36H", target + everybody + struct.pack("!II", len(message), 58) + message)
+    total = sum(words)
+    total = (total & 0xffff) + (total >> 16)
+    check = ~((total & 0xffff) + (total >> 16)) & 0xffff
+    message = message[:2] + struct.pack("!H", check) + message[4:]
+    header = struct.pack("!IHBB", 6 << 28, len(message), 58, 255) + target + everybody
+    return bytes.fromhex("333300000001") + evil + struct.pack("!H", 0x86dd) + header + message
+
+
 EVENTS = {"restarted": Trial.restarted, "killed": Trial.killed, "links-down": Trial.links_down, "links-silent": Trial.links_silent,
           "stood-still": Trial.stood_still, "stopped": Trial.stopped, "moved": Trial.moved, "manager-dead": Trial.manager_dead,
           "manager-and-holder": Trial.manager_and_holder, "attributes": Trial.attributes, "claimed": Trial.claimed}
 
 
-def address(target, options):
+def address(target, options, ipv6=False):
     events = options.only.split(",") if options.only else list(EVENTS)
     with tempfile.TemporaryDirectory(prefix="slice-address-", dir="/dev/shm") as folder:
         control = pathlib.Path(folder) / "control"
         control.mkdir()
-        with Proxies(target.instance, pathlib.Path(folder), target.bin_dir or targets.ROOT / "build/release/bin") as pair:
+        with Proxies(target.instance, pathlib.Path(folder), target.bin_dir or targets.ROOT / "build/release/bin", ipv6=ipv6) as pair:
             if not say(pair.wait(pair.in_order, START_SECONDS), "one of two proxies has the address, and the other stands by",
                        f"{pair.details()}\n" + "".join(pair.log(name) for name in pair.processes)):
                 return False
             command = ["python3", str(uml.ROOT / "tests/cluster/guest/address_load.py"), ".", "--until", "/run/slice/stop/now"]
-            with uml.Guest(pair.client, VIRTUAL, command, options="actimeo=0", timeout=600, shares={"stop": control}) as guest:
+            with uml.Guest(pair.client, pair.virtual, command, options="actimeo=0", timeout=600, shares={"stop": control}) as guest:
                 if not say(guest.says("ready"), "a client works", guest.text[-500:] + guest.console[-500:]):
                     return False
                 trial = Trial(pair, guest)
@@ -427,3 +447,8 @@ def address(target, options):
                 (control / "now").touch()
                 code = guest.wait()
                 return say(code == 0, "no error and no wrong byte at the client", f"exit code {code}: {guest.text[-500:]}") and trial.ok
+
+
+def address6(target, options):
+    """The same with an address of IPv6 beside, by which the client goes: both are at one proxy."""
+    return address(target, options, ipv6=True)

@@ -251,7 +251,7 @@ class Guest:
 
     def _network_lines(self):
         if self.is_ipv6:
-            return ["ip link set lo up", "sysctl -qw net.ipv6.conf.vec0.accept_dad=0", "ip link set vec0 up", f"ip addr add {self.address}/64 dev vec0 nodad",
+            return ["ip link set lo up", "sysctl -qw net.ipv6.conf.vec0.accept_dad=0", "ip link set vec0 up", f"ip addr add {self.address}/128 dev vec0 nodad",
                     f"ip route add default via {self.gateway} dev vec0"]
         return ["ip link set lo up", "ip link set vec0 up", f"ip addr add {self.address}/24 dev vec0",
                 f"ip route add default via {self.gateway}"]
