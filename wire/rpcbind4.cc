@@ -81,15 +81,6 @@ void encode_address(XdrWriter& out, std::string_view address) {
   out.text(address.substr(0, kMaxText));
 }
 
-bool decode_done(ByteView bytes, bool& done) {
-  XdrReader in(bytes);
-  done = in.boolean();
-  return in.complete();
-}
-void encode_done(XdrWriter& out, bool done) {
-  out.boolean(done);
-}
-
 bool decode(ByteView bytes, std::vector<Registration>& out) {
   XdrReader in(bytes);
   out.clear();

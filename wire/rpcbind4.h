@@ -52,13 +52,9 @@ struct Registration {
 bool decode(ByteView bytes, Registration& out);
 void encode(rpc::XdrWriter& out, const Registration& registration);
 
-// Result of GETADDR and GETVERSADDR: empty where the program is not known.
+// Result of GETADDR and GETVERSADDR: empty where the program is not known. That of SET and UNSET is PORTMAP's.
 bool decode_address(ByteView bytes, std::string& address);
 void encode_address(rpc::XdrWriter& out, std::string_view address);
-// Result of SET and UNSET.
-bool decode_done(ByteView bytes, bool& done);
-void encode_done(rpc::XdrWriter& out, bool done);
-
 // Result of DUMP.
 bool decode(ByteView bytes, std::vector<Registration>& out);
 void encode(rpc::XdrWriter& out, const std::vector<Registration>& registrations);

@@ -117,7 +117,7 @@ class Rpcbind {
   bool change6(rpcbind4::Procedure procedure, const portmap2::Mapping& mapping) {
     bool done = false;
     auto reply = ask6(procedure, mapping);
-    return reply && rpcbind4::decode_done(*reply, done);
+    return reply && portmap2::decode_done(*reply, done);
   }
   std::uint32_t port6_of(const portmap2::Mapping& mapping) {
     std::string address;

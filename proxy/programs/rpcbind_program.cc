@@ -63,7 +63,7 @@ Task<rpc::Outcome> RpcbindProgram::handle(const rpc::Call& call, rpc::XdrWriter&
       co_return rpc::Outcome::kReply;
     case Procedure::kSet:
     case Procedure::kUnset:
-      rpcbind4::encode_done(results, false);  // nobody registers anything at the virtual address
+      portmap2::encode_done(results, false);  // nobody registers anything at the virtual address
       co_return rpc::Outcome::kReply;
     default:
       co_return rpc::Outcome::kNoProcedure;  // BCAST and INDIRECT: an open relay is no service
