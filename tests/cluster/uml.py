@@ -208,7 +208,7 @@ class Guest:
 
     @property
     def is_ipv6(self):
-        return ":" in self.server
+        return ":" in (self.server or "")
 
     def _modules(self):
         if self.kernel:

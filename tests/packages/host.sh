@@ -28,12 +28,15 @@ expect "all are active" "$(systemctl is-active $UNITS | sort -u)" active
 serving
 echo "serving after $(cut -d' ' -f1 /proc/uptime) s"
 expect "the virtual address is there" "$(ip -o address show to 10.77.0.1 | wc -l)" 1
+expect "and the one of IPv6" "$(ip -o address show to fd77::1 | wc -l)" 1
 expect "it forwards" "$(cat /proc/sys/net/ipv4/ip_forward)$(cat /proc/sys/net/ipv4/conf/lo/rp_filter)" 11
 expect "buffers of UDP sockets" "$(cat /proc/sys/net/core/rmem_max)" 8388608
 expect "servers are no root" "$(stat -c %U "/proc/$(has slice-stored@store1 MainPID)")" slice
 expect "data is closed to others" "$(stat -c '%U %a' /var/lib/slice/store1)" "slice 700"
 slice-load --server 10.77.0.1 --mount-port 20048 --rate 20 --clients 1 --warm-up 0 --interval 2 --bytes-per-op 64KiB > /tmp/load 2>&1
 expect "it takes a load" $? 0
+slice-load --server fd77::1 --mount-port 20048 --rate 20 --clients 1 --warm-up 0 --interval 2 --bytes-per-op 64KiB > /tmp/load 2>&1
+expect "and one over IPv6" $? 0
 
 # A client's proxy, as mount.slice starts it.
 systemctl start slice-client@10.77.0.1  # waits until it is ready
@@ -76,7 +79,7 @@ serving
 systemctl stop slice.target
 becomes slice-proxy-network ActiveState inactive  # the last
 expect "all stop" "$(systemctl is-active $UNITS | sort -u)" inactive
-expect "the virtual address is gone" "$(ip -o address show to 10.77.0.1 | wc -l)" 0
+expect "the virtual address is gone" "$(ip -o address show to 10.77.0.1 | wc -l)$(ip -o address show to fd77::1 | wc -l)" 00
 # docs/install.md, "Containers": who asks at the socket, as docker-compose does, is answered by a service that starts then.
 expect "podman does not run" "$(systemctl is-active podman.socket podman.service | sort -u)" inactive
 START_PODMAN

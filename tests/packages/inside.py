@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-HOST, VIRTUAL = "10.77.0.10", "10.77.0.1"
+HOST, VIRTUAL, VIRTUAL6 = "10.77.0.10", "10.77.0.1", "fd77::1"
 SERVERS = {"manager1": "slice-managerd", "dir1": "slice-dird", "small1": "slice-smallfiled", "store1": "slice-stored", "coord1": "slice-coordd",
            "proxy1": "slice-proxyd"}
 PATIENCE = 90  # seconds until all serve
@@ -40,6 +40,7 @@ class Inside:
         run("ip", "address", "add", f"{HOST}/24", "dev", "lo")
         text = (self.folder / "usr/share/doc/slice/examples/ensemble.toml").read_text()
         text = text.replace("192.0.2.10", HOST).replace("192.0.2.1", VIRTUAL).replace("192.0.2.0", "10.77.0.0")
+        text = text.replace(f'"{VIRTUAL}"', f'["{VIRTUAL}", "{VIRTUAL6}"]').replace('"10.77.0.0/24"', '["10.77.0.0/24", "fd77::/16"]')
         (self.folder / CONFIG[1:]).write_text(text)
         self.run("sh", "-c", "cd /etc/slice && head -c 32 /dev/urandom > ensemble.key && chown slice: ensemble.key && chmod 600 ensemble.key")
         self.run("slicectl", "check")
@@ -87,10 +88,14 @@ def main():
     where = json.loads(inside.run("slicectl", "where", "/hello", "--json").stdout)
     if where["size"] != 300_000:
         sys.exit(f"slicectl where: {where}")
-    inside.run("slice-load", "--server", VIRTUAL, "--mount-port", "20048", "--rate", "50", "--clients", "2", "--warm-up", "0.5", "--interval", "2",
-               "--bytes-per-op", "64KiB")
+    for server in (VIRTUAL, VIRTUAL6):
+        inside.run("slice-load", "--server", server, "--mount-port", "20048", "--rate", "50", "--clients", "2", "--warm-up", "0.5", "--interval", "2",
+                   "--bytes-per-op", "64KiB")
     inside.run("slicectl", "fsck", "--data")
     inside.run("/usr/lib/slice/proxy-network", "down")
+    left = run("ip", "-o", "address").stdout
+    if VIRTUAL6 in left or f" {VIRTUAL}/" in left:
+        sys.exit(f"a virtual address is left: {left}")
 
 
 if __name__ == "__main__":

@@ -36,8 +36,16 @@ Before=network.target network-online.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
+ExecStart=/usr/bin/perl {modules}
 ExecStart=/bin/ip address add {address} dev {device}
 ExecStart=/bin/ip link set {device} up
+"""
+# IPv6 is a module of this kernel; the root need not have what loads modules (finit_module(2)).
+MODULES = ("lib/crc-ccitt", "net/ipv6/ipv6")
+LOAD_MODULES = """for my $path (qw(@FILES@)) {
+  open(my $file, "<", $path) or die "$path: $!";
+  syscall(313, fileno($file), "", 0) == 0 or die "$path: $!";
+}
 """
 # A watchdog that the test can wait for.
 WATCHDOG = "[Service]\nWatchdogSec=10\nTimeoutAbortSec=1\n"
@@ -68,7 +76,12 @@ class Machine(uml.Guest):
         (self.control / "script").write_text(script)
         self._put("slice-test.service", DRIVER, wanted_by="multi-user.target")
         device, target = ("vec0", "basic.target") if tap else ("lo", "network-online.target")
-        self._put("address.service", ADDRESS.format(address=address, device=device), wanted_by=target)
+        self._put("address.service", ADDRESS.format(address=address, device=device, modules=f"/{CONTROL}/modules.pl"), wanted_by=target)
+        kernel = sorted(pathlib.Path("/usr/lib/uml/modules").glob("*/kernel"))[-1]
+        for name in MODULES:
+            shutil.copy(kernel / f"{name}.ko", self.control)
+        files = " ".join(f"/{CONTROL}/{pathlib.Path(name).name}.ko" for name in MODULES)
+        (self.control / "modules.pl").write_text(LOAD_MODULES.replace("@FILES@", files))
         self._put("slice-coordd@.service.d/test.conf", WATCHDOG)
         self._put("slice-.service.d/test.conf", QUIET)
         # Processes are slow to start there, and each of its generators is one, at every start and reload.
