@@ -20,23 +20,31 @@ std::string to_string(Endpoint endpoint) {
                                   : fmt::format("[{}]:{}", address, endpoint.port);
 }
 
-Result<Endpoint> parse_endpoint(std::string_view text) {
+Result<NamedHost> parse_host_and_port(std::string_view text) {
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return fail(Errc::kInvalid, "\"{}\" is not ADDRESS:PORT", text);
-  std::string_view host = text.substr(0, colon);
-  const bool bracketed = host.starts_with('[') && host.ends_with(']');
-  if (bracketed) {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return fail(Errc::kInvalid, "\"{}\" is not [ADDRESS]:PORT", text);
-  }
-  auto address = parse_address(host);
-  if (!address) return fail(std::move(address).error());
+  const bool bracketed = text.starts_with('[');
+  // Of IPv6 without brackets all colons are the address's.
+  if (!bracketed && (colon == std::string_view::npos || text.find(':') != colon))
+    return NamedHost{.host = std::string(text), .port = std::nullopt};
+  const std::size_t end = bracketed ? text.find(']') : colon;
+  if (bracketed && end != std::string_view::npos && end + 1 == text.size())
+    return NamedHost{.host = std::string(text.substr(1, end - 1)), .port = std::nullopt};
   std::uint32_t port = 0;
-  if (!read_number(text.substr(colon + 1), 65535, port)) {
+  if (end == std::string_view::npos || colon != (bracketed ? end + 1 : end) ||
+      !read_number(text.substr(colon + 1), 65535, port))
     return fail(Errc::kInvalid, "\"{}\" has no port of 0 to 65535", text);
-  }
-  return Endpoint{*address, static_cast<std::uint16_t>(port)};
+  const std::size_t begin = bracketed ? 1 : 0;
+  return NamedHost{.host = std::string(text.substr(begin, end - begin)),
+                   .port = static_cast<std::uint16_t>(port)};
+}
+
+Result<Endpoint> parse_endpoint(std::string_view text) {
+  auto named = parse_host_and_port(text);
+  if (!named) return fail(std::move(named).error());
+  if (!named->port) return fail(Errc::kInvalid, "\"{}\" is not ADDRESS:PORT, of IPv6 [ADDRESS]:PORT", text);
+  auto address = parse_address(named->host);
+  if (!address) return fail(std::move(address).error());
+  return Endpoint{*address, *named->port};
 }
 
 }  // namespace slice::rpc

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,13 @@ struct Endpoint {
 
 std::string to_string(Endpoint endpoint);                // "10.77.2.2:2049", "[fd77::2]:2049"
 Result<Endpoint> parse_endpoint(std::string_view text);  // the same
+
+// A host as people name it, with a port or without one: "alpha", "alpha:2049", "fd77::2", "[fd77::2]:2049".
+struct NamedHost {
+  std::string host;  // a name or an address, without brackets; nobody has looked at it
+  std::optional<std::uint16_t> port;
+};
+Result<NamedHost> parse_host_and_port(std::string_view text);  // kInvalid: it ends in no port
 
 }  // namespace slice::rpc
 

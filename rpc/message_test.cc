@@ -217,6 +217,27 @@ TEST(SliceVerifier, RoundTripAndOtherLengths) {
 }
 
 // Of a client with IPv6: what the first form has in the address's place says that sixteen bytes are behind
+TEST(Endpoint, HostsWithPortsAndWithout) {
+  for (const auto& [text, host, port] : {std::tuple("alpha", "alpha", -1),
+                                         {"alpha:7", "alpha", 7},
+                                         {"10.77.2.2:2049", "10.77.2.2", 2049},
+                                         {"fd77::2", "fd77::2", -1},
+                                         {"[fd77::2]:7", "fd77::2", 7},
+                                         {"[fd77::2]", "fd77::2", -1}}) {
+    const auto named = parse_host_and_port(text);
+    ASSERT_TRUE(named) << text;
+    EXPECT_EQ(named->host, host);
+    EXPECT_EQ(named->port ? *named->port : -1, port) << text;
+  }
+  for (const char* text :
+       {"alpha:", "alpha:x", "alpha:65536", "[fd77::2]7", "[fd77::2:7", "[fd77::2]:", "alpha:07"})
+    EXPECT_FALSE(parse_host_and_port(text)) << text;
+  EXPECT_EQ(parse_endpoint("[fd77::2]:7").value(), (Endpoint{parse_address("fd77::2").value(), 7}));
+  EXPECT_EQ(to_string(parse_endpoint("[fd77::2]:7").value()), "[fd77::2]:7");
+  EXPECT_FALSE(parse_endpoint("fd77::2:7")) << "which may be an address";
+  EXPECT_FALSE(parse_endpoint("[10.77.2]:7"));
+}
+
 // all.
 TEST(SliceVerifier, OfAClientWithIpv6) {
   const Endpoint client{IpAddress::of_words(0xfd77'0001ull << 32, 0x102), 999};

@@ -52,7 +52,8 @@ struct Registration {
 bool decode(ByteView bytes, Registration& out);
 void encode(rpc::XdrWriter& out, const Registration& registration);
 
-// Result of GETADDR and GETVERSADDR: empty where the program is not known. That of SET and UNSET is PORTMAP's.
+// Result of GETADDR and GETVERSADDR: empty where the program is not known. That of SET and UNSET is
+// PORTMAP's.
 bool decode_address(ByteView bytes, std::string& address);
 void encode_address(rpc::XdrWriter& out, std::string_view address);
 // Result of DUMP.

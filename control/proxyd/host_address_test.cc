@@ -43,7 +43,8 @@ class HostAddressTest : public ::testing::TestWithParam<Addresses> {
     ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "root is needed";
     ASSERT_TRUE(
         run("ip link set lo up && ip link add one type veth peer name far && ip link set far up && "
-            "ip link set one up && ip addr add 10.77.9.11/24 dev one && ip addr add fd77:9::11/64 dev one nodad"));
+            "ip link set one up && ip addr add 10.77.9.11/24 dev one && ip addr add fd77:9::11/64 dev one "
+            "nodad"));
   }
   void SetUp() override {
     auto opened =
@@ -194,8 +195,8 @@ int HostAddressTest::socket_of_client(std::uint16_t port) {
         "ip link add near type veth peer name client netns " + std::to_string(::gettid());
     if (::unshare(CLONE_NEWNET) != 0) return;
     if (!run("nsenter -t " + std::to_string(::getpid()) + " -n " + to_it) ||
-        !run("ip addr add " + std::string(own.client) + "/" + own.bits + " dev client" + no_dad() + " && ip link set client up && " +
-             "ip route add default via " + own.gateway))
+        !run("ip addr add " + std::string(own.client) + "/" + own.bits + " dev client" + no_dad() +
+             " && ip link set client up && " + "ip route add default via " + own.gateway))
       return;
     fd = rpc::socket_for(address_, SOCK_STREAM);
     const rpc::SocketAddress from({parse_address(own.client).value(), port});

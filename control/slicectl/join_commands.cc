@@ -22,15 +22,12 @@
 namespace slice::slicectl {
 namespace {
 
-// "NAME", "ADDRESS", either with ":PORT".
 Result<rpc::Endpoint> parse_manager(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  auto address = parse_reachable(text.substr(0, colon), resolve_by_system);
+  const auto named = rpc::parse_host_and_port(text);
+  if (!named) return fail(Errc::kInvalid, "--manager: '{}' ends in no port", text);
+  auto address = parse_reachable(named->host, resolve_by_system);
   if (!address) return fail(address.error(), "--manager");
-  if (colon == std::string::npos) return rpc::Endpoint{*address, port_of(ServerRole::kManager)};
-  auto endpoint = rpc::parse_endpoint(address_text(*address) + text.substr(colon));
-  if (!endpoint) return fail(Errc::kInvalid, "--manager: '{}' ends in no port", text);
-  return *endpoint;
+  return rpc::Endpoint{*address, named->port.value_or(port_of(ServerRole::kManager))};
 }
 
 // A configuration with what it takes to ask the manager for the whole one.

@@ -40,18 +40,12 @@ int say(const Error& error, int code = kBadUsage) {
   return code;
 }
 
-// "HOST[:PORT]", of an address of IPv6 "ADDRESS" or "[ADDRESS]:PORT"; a name is looked up.
+// A name is looked up.
 Result<rpc::Endpoint> find(const std::string& text, std::uint16_t otherwise) {
-  if (auto whole = parse_address(text)) return rpc::Endpoint{*whole, otherwise};
-  if (text.starts_with('[')) return rpc::parse_endpoint(text);
-  const std::size_t colon = text.rfind(':');
-  const std::string host = text.substr(0, colon);
-  rpc::Endpoint endpoint{.address = {}, .port = otherwise};
-  if (colon != std::string::npos) {
-    auto port = rpc::parse_endpoint("0.0.0.0" + text.substr(colon));
-    if (!port) return fail(port.error(), text);
-    endpoint.port = port->port;
-  }
+  const auto named = rpc::parse_host_and_port(text);
+  if (!named) return fail(named.error());
+  const std::string& host = named->host;
+  rpc::Endpoint endpoint{.address = {}, .port = named->port.value_or(otherwise)};
   addrinfo wanted{};
   wanted.ai_family = AF_UNSPEC;
   addrinfo* found = nullptr;
