@@ -54,13 +54,16 @@ def found_by_rpcbind(target):
     return ok & say(code == 0 and text.startswith("words") and "proto=tcp6" in text and f"addr={target.server}" in text, "mount -t nfs, and no option", text[-600:])
 
 
-def one_volume(four, six, options):
-    """What one family's client writes the other's reads, byte by byte, and everyday work goes on over IPv6."""
-    ok = say(run(six, "python3", uml.ROOT / "tests/cluster/guest/everyday.py", ".", "--programs", options.programs, "--scale", options.scale / 4, "--seed",
-                 options.seed, timeout=900, output=sys.stdout)[0] == 0, "everyday work over IPv6")
+def everyday(six, options):
+    return say(run(six, "python3", uml.ROOT / "tests/cluster/guest/everyday.py", ".", "--programs", options.programs, "--scale", options.scale / 4, "--seed",
+                   options.seed, timeout=900, output=sys.stdout)[0] == 0, "everyday work over IPv6")
+
+
+def one_volume(four, six):
+    """What one family's client writes the other's reads, byte by byte."""
     code, text = run(six, "sh", "-c", "head -c 3000000 /dev/urandom > both && sync both && md5sum both && stat -c '%s %Y %h' both && setfacl -m u:77:r both")
     seen = run(four, "sh", "-c", "md5sum both && stat -c '%s %Y %h' both && getfacl -n both | grep user:77")[1]
-    return ok & say(code == 0 and seen.startswith(text) and "user:77:r--" in seen, "a client of IPv4 finds its bytes, times and lists", (text, seen))
+    return say(code == 0 and seen.startswith(text) and "user:77:r--" in seen, "a client of IPv4 finds its bytes, times and lists", (text, seen))
 
 
 def locked(four, six):
@@ -118,13 +121,13 @@ def whole(target):
 def ipv6(ensembles, options):
     with ensembles.make("ipv6", ipv6="clients", directories=2) as four:
         six = ByIpv6(four)
-        ok = found_by_rpcbind(six) & one_volume(four, six, options) & locked(four, six) & exported(six)
+        ok = found_by_rpcbind(six) & one_volume(four, six) & locked(four, six) & exported(six)
         ok &= load_goes_on(six, options, "udp", ()) & load_goes_on(six, options, "tcp", KILLED) & whole(four)
     with ensembles.make("ipv6", ipv6="all", directories=2) as four:
         six = ByIpv6(four)
         addresses = {name: address for name, address in four.facts["addresses"].items()}
         ok &= say(all(":" in address for address in addresses.values()), "no server has an address of IPv4", addresses)
-        ok &= one_volume(four, six, options)
+        ok &= one_volume(four, six) & everyday(six, options)
         for target in (six, four):
             ok &= load_goes_on(target, options, "udp", ())
         return ok & load_goes_on(six, options, "tcp", KILLED) & whole(four)
