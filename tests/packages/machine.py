@@ -44,7 +44,8 @@ ExecStart=/bin/ip link set {device} up
 MODULES = ("lib/crc-ccitt", "net/ipv6/ipv6")
 LOAD_MODULES = """for my $path (qw(@FILES@)) {
   open(my $file, "<", $path) or die "$path: $!";
-  syscall(313, fileno($file), "", 0) == 0 or die "$path: $!";
+  my $none = "";  # syscall() takes no constant
+  syscall(313, fileno($file), $none, 0) == 0 or die "$path: $!";
 }
 """
 # A watchdog that the test can wait for.
