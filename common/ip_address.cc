@@ -41,9 +41,10 @@ constexpr IpAddress mapped(std::uint32_t v4) {
 
 }  // namespace
 
-IpAddress IpAddress::of_bytes(const Bytes& bytes) {
-  const IpAddress address =
-      of_words(load_be<std::uint64_t>(bytes.data()), load_be<std::uint64_t>(bytes.data() + 8));
+IpAddress IpAddress::of_bytes(const void* bytes, std::size_t size) {
+  const auto* at = static_cast<const std::uint8_t*>(bytes);
+  if (size == AddressBytes::kV4) return load_be<std::uint32_t>(at);
+  const IpAddress address = of_words(load_be<std::uint64_t>(at), load_be<std::uint64_t>(at + 8));
   return address == mapped(0) ? IpAddress() : address;
 }
 
@@ -55,24 +56,18 @@ IpAddress::Bytes IpAddress::bytes() const {
 }
 
 std::string address_text(IpAddress address) {
-  const IpAddress::Bytes bytes = address.bytes();
+  const AddressBytes bytes(address);
   char text[INET6_ADDRSTRLEN] = "";
-  if (address.is_v4()) {
-    ::inet_ntop(AF_INET, bytes.data() + 12, text, sizeof text);
-  } else {
-    ::inet_ntop(AF_INET6, bytes.data(), text, sizeof text);
-  }
+  ::inet_ntop(address.is_v4() ? AF_INET : AF_INET6, bytes.data(), text, sizeof text);
   return text;
 }
 
 Result<IpAddress> parse_address(std::string_view text) {
   const std::string whole(text);
+  const bool v4 = whole.find(':') == std::string::npos;
   IpAddress::Bytes bytes{};
-  if (whole.find(':') != std::string::npos) {
-    if (::inet_pton(AF_INET6, whole.c_str(), bytes.data()) == 1) return IpAddress::of_bytes(bytes);
-  } else if (::inet_pton(AF_INET, whole.c_str(), bytes.data()) == 1) {
-    return IpAddress(load_be<std::uint32_t>(bytes.data()));
-  }
+  if (::inet_pton(v4 ? AF_INET : AF_INET6, whole.c_str(), bytes.data()) == 1)
+    return IpAddress::of_bytes(bytes.data(), v4 ? AddressBytes::kV4 : bytes.size());
   return fail(Errc::kInvalid, "'{}' is not an IP address", text);
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,8 +29,9 @@ class IpAddress {
     return address;
   }
   using Bytes = std::array<std::uint8_t, 16>;  // as they travel
-  static IpAddress of_bytes(const Bytes& bytes);
   Bytes bytes() const;
+  // Of as many readable bytes as an address of its family has: 4, or 16.
+  static IpAddress of_bytes(const void* bytes, std::size_t size);
 
   constexpr std::uint64_t high() const { return high_; }
   constexpr std::uint64_t low() const { return low_; }
@@ -58,6 +60,20 @@ class IpAddress {
  private:
   static constexpr std::uint64_t kMapped = 0xffff;
   std::uint64_t high_ = 0, low_ = 0;
+};
+
+// As many bytes as an address of its family has.
+class AddressBytes {
+ public:
+  explicit AddressBytes(IpAddress address)
+      : bytes_(address.bytes()), size_(address.is_v4() ? kV4 : bytes_.size()) {}
+  static constexpr std::size_t kV4 = 4;
+  const std::uint8_t* data() const { return bytes_.data() + bytes_.size() - size_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  IpAddress::Bytes bytes_;
+  std::size_t size_;
 };
 
 std::string address_text(IpAddress address);  // "10.77.2.2"; "fd77::2" (RFC 5952); "0.0.0.0" for none

@@ -36,8 +36,13 @@ TEST(IpAddress, OfIpv4IsOneHoweverItCame) {
   EXPECT_EQ(address("::ffff:10.77.2.2"), address("10.77.2.2"));
   EXPECT_TRUE(address("10.77.2.2").is_v4());
   EXPECT_EQ(address("10.77.2.2").v4(), 0x0a4d0202u);
-  EXPECT_EQ(IpAddress::of_bytes(address("10.77.2.2").bytes()), address("10.77.2.2"));
-  EXPECT_EQ(IpAddress::of_bytes(address("fd77::2").bytes()), address("fd77::2"));
+  EXPECT_EQ(IpAddress::of_bytes(address("10.77.2.2").bytes().data(), 16), address("10.77.2.2"));
+  EXPECT_EQ(IpAddress::of_bytes(address("fd77::2").bytes().data(), 16), address("fd77::2"));
+  for (const char* text : {"10.77.2.2", "fd77::2"}) {
+    const AddressBytes bytes(address(text));
+    EXPECT_EQ(bytes.size(), address(text).is_v4() ? 4u : 16u);
+    EXPECT_EQ(IpAddress::of_bytes(bytes.data(), bytes.size()), address(text));
+  }
   EXPECT_EQ(address("fd77::2").v4(), 0u);
   EXPECT_TRUE(address("::").none() && address("0.0.0.0").none() && address("::ffff:0.0.0.0").none());
   EXPECT_FALSE(address("::10.77.2.2").is_v4()) << "compatible is not mapped";

@@ -43,9 +43,7 @@ Endpoint SocketAddress::endpoint() const {
   if (family() == AF_INET && size_ >= sizeof any_)
     return {IpAddress(ntohl(any_.sin_addr.s_addr)), ntohs(any_.sin_port)};
   if (family() != AF_INET6 || size_ < sizeof six_) return {};
-  IpAddress::Bytes bytes;
-  std::copy_n(six_.sin6_addr.s6_addr, bytes.size(), bytes.begin());
-  return {IpAddress::of_bytes(bytes), ntohs(six_.sin6_port)};
+  return {IpAddress::of_bytes(&six_.sin6_addr, sizeof six_.sin6_addr), ntohs(six_.sin6_port)};
 }
 
 Endpoint endpoint_of(const sockaddr* address, socklen_t size) {

@@ -36,9 +36,7 @@ IpAddress local_address(msghdr& message) {
     if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
       in6_pktinfo info;
       std::memcpy(&info, CMSG_DATA(c), sizeof info);
-      IpAddress::Bytes bytes;
-      std::copy_n(info.ipi6_addr.s6_addr, bytes.size(), bytes.begin());
-      return IpAddress::of_bytes(bytes);
+      return IpAddress::of_bytes(&info.ipi6_addr, sizeof info.ipi6_addr);
     }
   }
   return {};
@@ -113,8 +111,9 @@ void UdpSocket::receive() {
     int n = ::recvmmsg(fd_, messages.data(), kBatch, MSG_DONTWAIT, nullptr);
     if (n <= 0) return;
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
-      take({scratch_.data() + i * kMaxDatagram, messages[i].msg_len},
-           endpoint_of(peers[i].get(), messages[i].msg_hdr.msg_namelen), local_address(messages[i].msg_hdr));
+      *peers[i].size() = messages[i].msg_hdr.msg_namelen;
+      take({scratch_.data() + i * kMaxDatagram, messages[i].msg_len}, peers[i].endpoint(),
+           local_address(messages[i].msg_hdr));
     }
     if (static_cast<std::size_t>(n) < kBatch || fd_ < 0) return;
   }

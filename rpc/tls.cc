@@ -192,9 +192,8 @@ TlsStream::TlsStream(const Tls& tls, Tls::Context context, int fd, IpAddress add
     : tls_(tls), fd_(fd), loads_(tls.loads_.load()), ssl_(SSL_new(context.get())) {
   if (ssl_ == nullptr) std::abort();  // no memory
   if (connects || tls.peers_ == Tls::Peers::kMembers) {
-    const IpAddress::Bytes bytes = address.bytes();
-    const std::size_t size = address.is_v4() ? 4 : bytes.size();
-    X509_VERIFY_PARAM_set1_ip(SSL_get0_param(ssl_.get()), bytes.data() + bytes.size() - size, size);
+    const AddressBytes bytes(address);
+    X509_VERIFY_PARAM_set1_ip(SSL_get0_param(ssl_.get()), bytes.data(), bytes.size());
   }
   SSL_set0_rbio(ssl_.get(), BIO_new_socket(fd, BIO_NOCLOSE));
   SSL_set0_wbio(ssl_.get(), BIO_new(BIO_s_mem()));

@@ -20,11 +20,8 @@ struct V4Range {
   std::uint32_t address = 0xffffffff, mask = 0xffffffff;
   bool operator==(const V4Range&) const = default;
 };
-bool is_range(const Network& network) {
-  return network.is_v4();
-}
 V4Range range_of(const Network& network) {
-  if (!is_range(network)) return {};
+  if (!network.is_v4()) return {};
   const unsigned bits = network.prefix();
   return {static_cast<std::uint32_t>(network.address.low()), bits == 0 ? 0 : ~0u << (32 - bits)};
 }
@@ -76,14 +73,14 @@ bool has_transports(const Settings& settings) {
 
 bool has_networks(const Settings& settings) {
   return std::any_of(settings.exports.begin(), settings.exports.end(),
-                     [](const ExportConfig& entry) { return !is_range(entry.clients); });
+                     [](const ExportConfig& entry) { return !entry.clients.is_v4(); });
 }
 
 // Of each export what it is beside IPv4's, and which network that is.
 enum class Beside : std::uint32_t { kNothing = 0, kEverybody = 1, kV6 = 2 };
 
 void encode_network(rpc::XdrWriter& out, const Network& network) {
-  const Beside kind = is_range(network) ? Beside::kNothing : network.v6 ? Beside::kV6 : Beside::kEverybody;
+  const Beside kind = network.is_v4() ? Beside::kNothing : network.v6 ? Beside::kV6 : Beside::kEverybody;
   out.u32(static_cast<std::uint32_t>(kind));
   if (kind != Beside::kV6) return;
   out.u32(network.bits);

@@ -64,10 +64,7 @@ std::span<const std::uint8_t> bytes_of(const Frame& frame, std::size_t size = si
 
 template <std::size_t kSize>
 IpAddress address_at(const std::uint8_t (&at)[kSize]) {
-  if constexpr (kSize == 4) return load_be<std::uint32_t>(at);
-  IpAddress::Bytes bytes;
-  std::copy_n(at, bytes.size(), bytes.begin());
-  return IpAddress::of_bytes(bytes);
+  return IpAddress::of_bytes(at, kSize);
 }
 
 std::string hardware_text(const std::uint8_t (&address)[6]) {
@@ -92,8 +89,13 @@ bool attach_filter(int socket, IpAddress address) {
   return ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
 }
 
-int protocol_of(IpAddress address) {
-  return address.is_v4() ? ETH_P_ARP : ETH_P_IPV6;
+// Where what is said of an address is said.
+sockaddr_ll link_of(IpAddress address, unsigned interface) {
+  sockaddr_ll where{};
+  where.sll_family = AF_PACKET;
+  where.sll_protocol = htons(address.is_v4() ? ETH_P_ARP : ETH_P_IPV6);
+  where.sll_ifindex = static_cast<int>(interface);
+  return where;
 }
 
 // The hardware address of who says in the frame that it has the address; nothing where nobody does.
@@ -128,8 +130,8 @@ std::uint16_t transport_checksum(IpAddress from, IpAddress to, std::uint8_t prot
     }
   };
   for (const IpAddress each : {from, to}) {
-    const IpAddress::Bytes all = each.bytes();
-    add(std::span(all).last(each.is_v4() ? 4 : all.size()));
+    const AddressBytes address(each);
+    add({address.data(), address.size()});
   }
   add(bytes);
   while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
@@ -161,10 +163,7 @@ ClaimSocket::~ClaimSocket() {
 }
 
 bool ClaimSocket::follow(unsigned interface) {
-  sockaddr_ll where{};
-  where.sll_family = AF_PACKET;
-  where.sll_protocol = htons(static_cast<std::uint16_t>(protocol_of(address_)));
-  where.sll_ifindex = static_cast<int>(interface);
+  sockaddr_ll where = link_of(address_, interface);
   if (::bind(socket_, reinterpret_cast<sockaddr*>(&where), sizeof where) != 0) return false;
   interface_ = interface;
   return true;
@@ -236,10 +235,7 @@ void ClaimSocket::send_neighbour(bool asks) {
 
 void ClaimSocket::send(std::span<const std::uint8_t> frame) {
   if (interface_ == 0) return;
-  sockaddr_ll where{};
-  where.sll_family = AF_PACKET;
-  where.sll_protocol = htons(static_cast<std::uint16_t>(protocol_of(address_)));
-  where.sll_ifindex = static_cast<int>(interface_);
+  sockaddr_ll where = link_of(address_, interface_);
   where.sll_halen = ETH_ALEN;
   std::copy_n(frame.begin(), ETH_ALEN, where.sll_addr);
   const ssize_t sent = ::sendto(socket_, frame.data(), frame.size(), MSG_DONTWAIT,

@@ -90,24 +90,8 @@ ifreq request_of(const std::string& interface) {
   return request;
 }
 
-// As netlink has addresses.
-class AddressBytes {
- public:
-  explicit AddressBytes(IpAddress address)
-      : bytes_(address.bytes()), size_(address.is_v4() ? 4 : bytes_.size()) {}
-  const std::uint8_t* data() const { return bytes_.data() + bytes_.size() - size_; }
-  std::size_t size() const { return size_; }
-
- private:
-  IpAddress::Bytes bytes_;
-  std::size_t size_;
-};
-
 IpAddress address_of(int family, const void* bytes) {
-  if (family == AF_INET) return load_be<std::uint32_t>(static_cast<const std::uint8_t*>(bytes));
-  IpAddress::Bytes all;
-  std::memcpy(all.data(), bytes, all.size());
-  return IpAddress::of_bytes(all);
+  return IpAddress::of_bytes(bytes, family == AF_INET ? AddressBytes::kV4 : sizeof(in6_addr));
 }
 
 wire::AddressPeer peer_of(int family, const inet_diag_sockid& id) {
@@ -180,9 +164,8 @@ AddressHost::Look HostAddress::look() {
   }
   request = request_of(interface_);
   if (::ioctl(route_, SIOCGIFHWADDR, &request) == 0) {
-    std::memcpy(hardware_.data(), request.ifr_hwaddr.sa_data, hardware_.size());
-    seen.hardware = hardware_;
-    claims_->set_hardware(hardware_);
+    std::memcpy(seen.hardware.data(), request.ifr_hwaddr.sa_data, seen.hardware.size());
+    claims_->set_hardware(seen.hardware);
     if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER)
       seen.unfit = fmt::format("the interface {} is none of Ethernet", interface_);
   }

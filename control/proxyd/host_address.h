@@ -63,7 +63,6 @@ class HostAddress : public AddressHost {
   int route_ = -1, diag_ = -1, raw_ = -1;
   unsigned index_ = 0;  // of the interface; 0: there is none
   const unsigned loopback_;
-  std::array<std::uint8_t, 6> hardware_{};
   bool lacks_destroy_ = false;
   LogLimiter log_{1};
 };

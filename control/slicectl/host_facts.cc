@@ -162,9 +162,7 @@ std::optional<IpAddress> address_of_digits(std::string_view text) {
     if (std::from_chars(at, at + kDigits, words[i], 16).ptr != at + kDigits) return std::nullopt;
   }
   if (count == 1) return ntohl(words[0]);
-  IpAddress::Bytes bytes;
-  std::memcpy(bytes.data(), words.data(), bytes.size());
-  return IpAddress::of_bytes(bytes);
+  return IpAddress::of_bytes(words.data(), sizeof words);
 }
 
 }  // namespace

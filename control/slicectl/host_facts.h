@@ -38,7 +38,7 @@ struct Listener {
 struct HostFacts {
   std::string kernel;                          // release: "6.1.0-18-amd64"
   std::map<IpAddress, std::string> addresses;  // and the interface of each
-  std::vector<std::string> interfaces;         // up, with an IPv4 address, no loopback
+  std::vector<std::string> interfaces;         // up, with an address not of its link alone, no loopback
   std::map<std::string, std::uint64_t>
       settings;                            // of /proc/sys/net, as "net.core.rmem_max"; of those there are
   std::string reverse_path;                // proxy::reverse_path_warnings() of the proxy's interfaces

@@ -146,7 +146,7 @@ TEST_F(LoaderTest, TheProgramKnowsOfIpv6AndHowItRuns) {
     EXPECT_EQ(read(config_, "generic", ::if_nametoindex(one), value), mode == ProxyConfig::Xdp::kGeneric);
     slice_config6 config{};
     ASSERT_TRUE(read(config_, "config6", 0, config));
-    EXPECT_EQ(IpAddress::of_bytes(std::to_array(config.virtual_ipv6)), config_.second_address);
+    EXPECT_EQ(IpAddress::of_bytes(config.virtual_ipv6, sizeof config.virtual_ipv6), config_.second_address);
     EXPECT_TRUE(read(config_, "tail_calls", SLICE_PROGRAM_IPV6, value));
   }
 }

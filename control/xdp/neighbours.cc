@@ -19,16 +19,6 @@ namespace {
 std::uint8_t family_of(IpAddress address) {
   return address.is_v4() ? AF_INET : AF_INET6;
 }
-// In an attribute: IPv4's are the last four of all sixteen.
-std::size_t address_bytes(IpAddress address) {
-  return address.is_v4() ? 4 : 16;
-}
-IpAddress address_in(const std::uint8_t* data, std::size_t size) {
-  if (size == 4) return load_be<std::uint32_t>(data);
-  IpAddress::Bytes bytes;
-  std::memcpy(bytes.data(), data, bytes.size());
-  return IpAddress::of_bytes(bytes);
-}
 
 template <class Body>
 struct Message {
@@ -42,14 +32,13 @@ struct Message {
     header.nlmsg_len = NLMSG_LENGTH(sizeof(Body));
   }
   void add(std::uint16_t type, IpAddress address) {
-    const IpAddress::Bytes bytes = address.bytes();
-    const std::size_t size = address_bytes(address);
+    const AddressBytes bytes(address);
     auto* at =
         reinterpret_cast<rtattr*>(reinterpret_cast<std::uint8_t*>(this) + NLMSG_ALIGN(header.nlmsg_len));
     at->rta_type = type;
-    at->rta_len = static_cast<std::uint16_t>(RTA_LENGTH(size));
-    std::memcpy(RTA_DATA(at), bytes.data() + bytes.size() - size, size);
-    header.nlmsg_len = static_cast<std::uint32_t>(NLMSG_ALIGN(header.nlmsg_len) + RTA_LENGTH(size));
+    at->rta_len = static_cast<std::uint16_t>(RTA_LENGTH(bytes.size()));
+    std::memcpy(RTA_DATA(at), bytes.data(), bytes.size());
+    header.nlmsg_len = static_cast<std::uint32_t>(NLMSG_ALIGN(header.nlmsg_len) + RTA_LENGTH(bytes.size()));
   }
 };
 
@@ -109,7 +98,8 @@ std::size_t Neighbours::ask(void* message, std::size_t size, std::uint8_t* answe
 std::optional<Neighbours::Route> Neighbours::route(IpAddress address) {
   Message<rtmsg> request(RTM_GETROUTE, 0);
   request.body.rtm_family = family_of(address);
-  request.body.rtm_dst_len = static_cast<std::uint8_t>(8 * address_bytes(address));
+  const std::size_t whole = AddressBytes(address).size();
+  request.body.rtm_dst_len = static_cast<std::uint8_t>(8 * whole);
   request.add(RTA_DST, address);
   alignas(nlmsghdr) std::uint8_t answer[4096];
   std::size_t n = ask(&request, request.header.nlmsg_len, answer, sizeof answer);
@@ -118,8 +108,8 @@ std::optional<Neighbours::Route> Neighbours::route(IpAddress address) {
   bool ok = n > 0 && each_attribute(answer, n, RTM_NEWROUTE, body,
                                     [&](unsigned type, const std::uint8_t* data, std::size_t size) {
                                       if (type == RTA_OIF && size == 4) std::memcpy(&found.ifindex, data, 4);
-                                      if (type == RTA_GATEWAY && size == address_bytes(address))
-                                        found.gateway = address_in(data, size);
+                                      if (type == RTA_GATEWAY && size == whole)
+                                        found.gateway = IpAddress::of_bytes(data, size);
                                     });
   if (!ok || body.rtm_type != RTN_UNICAST || found.ifindex == 0) return std::nullopt;
   return found;

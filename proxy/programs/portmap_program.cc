@@ -8,6 +8,7 @@
 #include <array>
 #include <optional>
 
+#include "rpc/bound_socket.h"
 #include "rpc/message.h"
 #include "wire/mount3.h"
 #include "wire/nfs3.h"
@@ -84,20 +85,14 @@ namespace {
 // Calls of this host's own rpcbind, over UDP, one after another; each blocks for at most 80 ms.
 class Rpcbind {
  public:
-  explicit Rpcbind(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+  explicit Rpcbind(std::uint16_t port) : fd_(rpc::socket_for(kLoopback, SOCK_DGRAM)) {
     if (fd_ < 0) return;
     timeval patience{0, 80'000};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     // It believes a sender on this host with a reserved port.
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (std::uint16_t own = 1023; own >= 600; --own) {
-      address.sin_port = htons(own);
-      if (::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) break;
-    }
-    address.sin_port = htons(port);
-    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    rpc::bind_reserved(fd_, kLoopback);
+    const rpc::SocketAddress there({kLoopback, port});
+    connected_ = ::connect(fd_, there.get(), there.length()) == 0;
   }
   Rpcbind(const Rpcbind&) = delete;
   Rpcbind& operator=(const Rpcbind&) = delete;
@@ -136,6 +131,8 @@ class Rpcbind {
   }
 
  private:
+  static constexpr std::uint32_t kLoopback = INADDR_LOOPBACK;
+
   // Views of `reply_`.
   std::optional<ByteView> ask6(rpcbind4::Procedure procedure, const portmap2::Mapping& mapping) {
     rpc::XdrWriter arguments;

@@ -6,11 +6,10 @@ import os
 import pathlib
 import re
 import signal
-import threading
 import time
 
+import load
 import targets
-import uml
 from attacks import rpc
 from attacks.access import servers_of
 from tls import PATTERN, Authority, Sniffer
@@ -199,19 +198,8 @@ def service_is_renewed(scene):
 def load_goes_on(scene, options):
     """slice-load in TLS alone, while the proxy is killed."""
     ok = scene.exports_want('["tls", "mtls"]')
-    target = scene.target
-    command = [options.programs.parent / "bin/slice-load", "--server", f"{target.server}:{target.port}", "--mount-port", target.mount_port, "--tls",
-               scene.certificates.authority(), "--mix", "mixed", "--bytes-per-op", "20KiB", "--rate", 150, "--clients", 4, "--warm-up", 1, "--interval",
-               LOAD_SECONDS, "--patience", PATIENCE, "--seed", options.seed]
-    said = []
-    worker = threading.Thread(target=lambda: said.extend(uml.run_in_netns(target.netns, command, 3 * PATIENCE, output=None)))
-    worker.start()
-    for _ in range(KILLS):
-        time.sleep(LOAD_SECONDS / (KILLS + 1))
-        target.kill_and_start(scene.process)
-    worker.join()
-    target.wait_serving()
-    return ok & say(len(said) == 2 and said[1] == 0, f"a load goes on through TLS while the proxy is killed {KILLS} times", said and said[0][-1500:])
+    good, said = load.while_killed(scene.target, options, [scene.process] * KILLS, LOAD_SECONDS, PATIENCE, "--tls", scene.certificates.authority())
+    return ok & say(good, f"a load goes on through TLS while the proxy is killed {KILLS} times", said)
 
 
 def encryption(ensembles, options):

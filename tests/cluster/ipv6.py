@@ -5,9 +5,8 @@ TCP and UDP while servers are killed; exports are for networks of either family.
 import pathlib
 import re
 import sys
-import threading
-import time
 
+import load
 import locks
 import uml
 
@@ -98,19 +97,9 @@ def exported(target):
 
 def load_goes_on(target, options, transport, kills):
     """slice-load, every reply checked."""
-    command = [options.programs.parent / "bin/slice-load", "--server", f"[{target.server}]:{target.port}", "--mount-port", target.mount_port, "--transport",
-               transport, "--mix", "mixed", "--bytes-per-op", "20KiB", "--rate", 150, "--clients", 4, "--warm-up", 1, "--interval", LOAD_SECONDS, "--patience",
-               PATIENCE, "--seed", options.seed]
-    said = []
-    worker = threading.Thread(target=lambda: said.extend(uml.run_in_netns(target.netns, command, 3 * PATIENCE, output=None)))
-    worker.start()
-    for kind in kills:
-        time.sleep(LOAD_SECONDS / (len(kills) + 1))
-        target.kill_and_start(target.processes_of(target.servers(kind))[0])
-    worker.join()
-    target.wait_serving()
-    what = f"a load over {transport}" + (f" goes on while {', '.join(kills)} are killed" if kills else "")
-    return say(len(said) == 2 and said[1] == 0, what, said and said[0][-1500:])
+    processes = [target.processes_of(target.servers(kind))[0] for kind in kills]
+    good, said = load.while_killed(target, options, processes, LOAD_SECONDS, PATIENCE, "--transport", transport)
+    return say(good, f"a load over {transport}" + (f" goes on while {', '.join(kills)} are killed" if kills else ""), said)
 
 
 def whole(target):

@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import tempfile
+import threading
 import time
 
 import uml
@@ -22,6 +23,24 @@ def small_specsfs(target, options, transport, rate, seconds, seed, report, patie
     return [options.programs.parent / "bin/slice-load", "--server", f"{target.server}:{target.port}", "--export", "/", "--mount-port", target.mount_port,
             "--transport", transport, "--mix", "specsfs", "--bytes-per-op", "10KiB", "--rate", rate, "--warm-up", 0.5, "--interval", seconds,
             "--patience", patience, "--seed", seed, "--json", report]
+
+
+def while_killed(target, options, processes, seconds, patience, *more):
+    """Whether a mixed load of so many seconds finds every reply right while these processes are killed and started, one after another;
+    and what it said. `more`: words for slice-load."""
+    host = f"[{target.server}]" if ":" in target.server else target.server
+    command = [options.programs.parent / "bin/slice-load", "--server", f"{host}:{target.port}", "--mount-port", target.mount_port, "--mix", "mixed",
+               "--bytes-per-op", "20KiB", "--rate", 150, "--clients", 4, "--warm-up", 1, "--interval", seconds, "--patience", patience, "--seed",
+               options.seed, *more]
+    said = []
+    worker = threading.Thread(target=lambda: said.extend(uml.run_in_netns(target.netns, command, 3 * patience, output=None)))
+    worker.start()
+    for process in processes:
+        time.sleep(seconds / (len(processes) + 1))
+        target.kill_and_start(process)
+    worker.join()
+    target.wait_serving()
+    return len(said) == 2 and said[1] == 0, said[0][-1500:] if said else ""
 
 
 class Lasting(Beside):

@@ -85,15 +85,7 @@ class Ipv6Test : public testing::Test {
     EXPECT_TRUE(udp6_checksum_right(run.frame));
   }
 
-  static void know(uint64_t size) {
-    slice_attr_bucket bucket{};
-    bucket.fileid[2] = HandleFields{}.fileid;
-    bucket.flags[2] = SLICE_ATTR_VALID;
-    bucket.learned_ms[2] = xdp_->config().now_ms;
-    bucket.hint[2] = (3ULL << 62) | size;
-    bucket.entry[2].size = size;
-    xdp_->set_bucket(HandleFields{}.fileid, bucket);
-  }
+  static void know(uint64_t size) { xdp_->know(HandleFields{}.fileid, size); }
   static uint64_t hint_of(const Outcome& sent) {
     uint64_t hint = 0;
     std::memcpy(&hint, &sent.frame[kPayloadAt6 + 72 + 4 + 32], 8);

@@ -200,6 +200,16 @@ void XdpHarness::set_bucket(uint64_t fileid, const slice_attr_bucket& b) {
   put(skeleton_->maps.attributes, slice_attr_bucket_key(fileid), b);
 }
 
+void XdpHarness::know(uint64_t fileid, uint64_t size) {
+  slice_attr_bucket bucket{};
+  bucket.fileid[2] = fileid;
+  bucket.flags[2] = SLICE_ATTR_VALID;
+  bucket.learned_ms[2] = config().now_ms;
+  bucket.hint[2] = (3ULL << 62) | size;
+  bucket.entry[2].size = size;
+  set_bucket(fileid, bucket);
+}
+
 std::optional<slice_pending> XdpHarness::pending(const Bytes& request_frame) const {
   uint32_t address;
   uint16_t port;

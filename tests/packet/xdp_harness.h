@@ -72,6 +72,8 @@ class XdpHarness {
   void clear_state();
   slice_attr_bucket bucket(uint64_t fileid) const;
   void set_bucket(uint64_t fileid, const slice_attr_bucket& bucket);
+  // The proxy has learned now that a file has so many bytes, and says so in hints.
+  void know(uint64_t fileid, uint64_t size);
   std::optional<slice_pending> pending(const Bytes& request_frame) const;
   std::optional<slice_pending6> pending6(const Bytes& request_frame) const;
 

@@ -8,8 +8,8 @@
 namespace slice::proxy::testing {
 
 inline bool run(const std::string& command) {
-  return std::system(command.c_str()) ==
-         0;  // NOLINT(cert-env33-c,concurrency-mt-unsafe): one thread, fixed words
+  // NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe): one thread, fixed words
+  return std::system(command.c_str()) == 0;
 }
 
 }  // namespace slice::proxy::testing
