@@ -25,7 +25,7 @@ SLOW, USUAL = "1MiB", "64MiB"  # limits of moves
 TRICKLE, FEW = 128 << 10, 50  # bytes a second, and sites of a move that takes many seconds then
 KILLS, BETWEEN_SECONDS, AWAY_SECONDS = 8, (1.0, 2.5), 5
 MOVES_SECONDS, SETTLES_SECONDS = 90, 30  # for moves to end, and for what is told and removed by and by
-GUEST_SECONDS = 1500  # at the most
+GUEST_SECONDS, ROUND_SECONDS = 1500, 120  # at the most; of all rounds, and of the last
 PAUSE_MS = 20  # between two operations of a worker of `durability`: clients leave processors to those who move
 BEGIN, END = "/run/slice/control/begin", "/run/slice/control/end"  # in a guest: files that the host makes
 MIRRORED, MAPPED = "mirrored", "block-mapped"  # folders of a guest
@@ -81,7 +81,7 @@ class Clients:
             (guest.folder / pathlib.Path(END).name).touch()
         self.load.__exit__()
         self.lasting.__exit__()
-        codes = [guest.wait() for guest in self.guests]
+        codes = [guest.wait(ROUND_SECONDS) for guest in self.guests]
         ok = say(not self.load.saw_error, "durability saw no error and no wrong reply") & say(codes == [0, 0], "nor did the kernel clients", self.told())
         ok &= say(not self.lasting.faults, f"nor did slice-load in {self.lasting.runs} runs", self.lasting.faults)
         text = "".join(guest.text for guest in self.guests)
@@ -477,12 +477,14 @@ def play(ensembles, options, name, chosen):
         if not files.write(FILES):
             return False
         with working(target, options, folder) as clients:
-            scene = Scene(target, options, files, clients)
-            ok = steps.carry_out(chosen, scene)
-            ok &= clients.end() & scene.clean("at the end", "tables", "--check") & scene.clean("at the end", "fsck", "--data")
-            print(f"in all: {figures(scene.seen.values())}", flush=True)
-            if not ok:
-                print(scene.ask("moves").stdout, scene.ask("status").stdout, sep="\n")
-                clients.load.hosts.load()  # with those that were added
-                power_cut.servers_said(clients.load.hosts)
+            scene, ok = Scene(target, options, files, clients), False
+            try:
+                ok = steps.carry_out(chosen, scene)
+                ok &= clients.end() & scene.clean("at the end", "tables", "--check") & scene.clean("at the end", "fsck", "--data")
+                print(f"in all: {figures(scene.seen.values())}", flush=True)
+            finally:
+                if not ok:
+                    print(clients.told(), scene.ask("moves").stdout, scene.ask("status").stdout, sep="\n")
+                    clients.load.hosts.load()  # with those that were added
+                    power_cut.servers_said(clients.load.hosts)
             return ok

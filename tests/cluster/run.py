@@ -11,6 +11,7 @@ Needs root.
 import argparse
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -86,6 +87,7 @@ def main() -> int:
     parser.add_argument("--from", dest="old_programs", type=pathlib.Path, metavar="FOLDER|last", help="rolling: programs of an older build, which the "
                         "ensemble begins with; last: those of the last version, which are built where they are not yet (last_version.py)")
     parser.add_argument("--whole", action="store_true", help="damage: every region of every file, in place of a sample")
+    parser.add_argument("--limit", type=int, default=0, metavar="SECONDS", help="what still runs then hangs: where is told, all is cleaned up, and it has failed")
     parser.add_argument("suite", nargs="*")
     options = parser.parse_args()
     if options.list or not options.suite:
@@ -98,6 +100,7 @@ def main() -> int:
     if (options.disk or options.one_process or options.slow_disk) and not (options.own or all(name in suites.OWN_ENSEMBLES for name in options.suite)):
         parser.error("--disk, --one-process and --slow-disk need an ensemble of its own: --own")
     uml.exit_on_signals()
+    signal.alarm(options.limit)
     options.programs = suites.find_programs(options.programs)
     if options.slow_disk:
         os.environ |= disks.slow_syncs(options.programs, "*", options.slow_disk)

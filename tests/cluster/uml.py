@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import ipaddress
 import json
+import math
 import os
 import pathlib
 import re
@@ -24,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HIDDEN = ("/tmp", "/run", "/mnt", "/root", "/var/lib/nfs", "/dev")  # of the host, under the guest's own tmpfs
@@ -327,9 +329,10 @@ class Guest:
             time.sleep(0.05)
         return word in self.text
 
-    def wait(self):
-        """Waits for the guest's end; returns the command's exit code, EXIT_TIMEOUT when the
-        time ran out, EXIT_NO_BOOT when the guest died or could not mount."""
+    def wait(self, patience=math.inf):
+        """Waits for the guest's end, but no longer than its time, or this many seconds; returns the command's exit code, EXIT_TIMEOUT
+        when the time ran out, EXIT_NO_BOOT when the guest died or could not mount."""
+        self.deadline = min(self.deadline, time.monotonic() + patience)
         while self.process.poll() is None and time.monotonic() < self.deadline:
             if self.poll() is not None:
                 try:
@@ -366,8 +369,10 @@ class Guest:
 
 
 def exit_on_signals():
-    """Makes SIGTERM, SIGINT and SIGHUP unwind the stack, so that every `with` cleans up."""
-    def leave(number, _frame):
+    """Makes SIGTERM, SIGINT, SIGHUP and SIGALRM unwind the stack, so that every `with` cleans up. What SIGALRM ends hangs: where is told."""
+    def leave(number, frame):
+        if number == signal.SIGALRM:
+            print("time is over, here:\n" + "".join(traceback.format_stack(frame)), flush=True)
         raise SystemExit(128 + number)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, leave)
