@@ -285,6 +285,22 @@ TEST_P(Split, BlockMappedFilesGoWhereTheMapSays) {
   EXPECT_EQ(last.bytes[42].size(), 5u << 16);
 }
 
+// A map that was fetched before its servers were removed. Whoever has the stripe by the hash passes it on.
+TEST_P(Split, WhatAMapHasOnServersThatWereRemovedGoesByTheHash) {
+  for (const std::uint32_t kind : {SLICE_HANDLE_BLOCK_MAPPED, SLICE_HANDLE_MIRRORED}) {
+    Model model(options({.handle_flags = static_cast<std::uint8_t>(kind)}));
+    model.ensemble.memory.tables().config->flags |= SLICE_CONFIG_MAPS;
+    constexpr std::uint32_t kRemoved = 900;
+    const wire::MapPiece piece{
+        .number = 0,
+        .sites = std::vector<std::uint32_t>(wire::kStripesOfPiece, wire::listed_site({kRemoved}))};
+    model.ensemble.maps->put(FileId{42}, piece, model.ensemble.loop.now());
+    model.write(1 << 16, pattern((4 << 16) + 5, 3));
+    if (kind == SLICE_HANDLE_BLOCK_MAPPED) model.read(0, 5 << 16);  // toys keep one copy
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
 // Their maps are asked for as soon as some of them may be where the hash does not say.
 TEST_P(Split, MirroredFilesGoByTheHashAsLongAsTheTablesSaySo) {
   Model model(options({.handle_flags = SLICE_HANDLE_MIRRORED}));

@@ -32,6 +32,7 @@ std::vector<std::unique_ptr<Piece>> split_into_pieces(Services& services, const 
     if (placed_anew || piece->route.outcome == SLICE_OUTCOME_BLOCK_MAPPED) {
       MonoTime now = services.plumbing.loop.now();
       auto site = services.maps.site(facts.handle, facts.fileid, stripe, now);
+      piece->leg.site_by_hash = piece->route.site;
       piece->route.site = site.value_or(piece->route.site);
     }
     // Reads are spread over the copies, stripe by stripe; writes are for the first.

@@ -25,6 +25,7 @@ Backends::~Backends() {
 Backend* Backends::backend_of(const Leg& leg) {
   if (leg.copies > 1) return backend_of_a_copy(leg);
   auto endpoint = tables_.endpoint_of(leg.site_class, leg.site);
+  if (!endpoint && leg.site_by_hash) endpoint = tables_.endpoint_of(leg.site_class, *leg.site_by_hash);
   if (!endpoint) return nullptr;
   return &or_by_virtual_address(backend_at(*endpoint));
 }
@@ -47,6 +48,7 @@ Backend& Backends::backend_at(rpc::Endpoint endpoint) {
 // The first copy from leg.first_copy on whose server can be reached, as far as is known.
 Backend* Backends::backend_of_a_copy(const Leg& leg) {
   std::vector<rpc::Endpoint> copies = tables_.copies_of(leg.site, leg.copies);
+  if (copies.empty() && leg.site_by_hash) copies = tables_.copies_of(*leg.site_by_hash, leg.copies);
   for (std::size_t i = 0; i < copies.size(); ++i) {
     Backend& backend = backend_at(copies[(leg.first_copy + i) % copies.size()]);
     if (backend.reachable()) return &backend;

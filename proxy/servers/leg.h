@@ -4,6 +4,7 @@
 #define SLICE_PROXY_SERVERS_LEG_H
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/loop.h"
@@ -45,6 +46,9 @@ struct Leg : ListHook<LegTag> {
   std::uint32_t xid = 0;  // ours, towards servers
   std::uint32_t site_class = 0;
   std::uint32_t site = 0;
+  // Of a stripe whose place a block map tells: its site by the hash. There it goes where the map is older
+  // than the removal of the servers that it names.
+  std::optional<std::uint32_t> site_by_hash;
   // Of a mirrored file's stripe: on how many servers it is, and with which of them to begin.
   std::uint32_t copies = 1, first_copy = 0;
   BufferChain request;           // with its record mark
