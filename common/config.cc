@@ -257,6 +257,8 @@ void read_proxy(Refusals& refusals, const toml::table& table, const EnsembleConf
   proxy.address_patience_ms = section.number32("address_patience_ms", kDefaultAddressPatienceMs,
                                                kLeastAddressPatienceMs, kMostAddressPatienceMs);
   read_tls(section, config, Authority::kMayBeMissing, proxy.tls);
+  if (const std::string keytab = section.text("kerberos_keytab", ""); !keytab.empty())
+    proxy.kerberos_keytab = path_beside(config, keytab);
   section.finish();
 }
 

@@ -121,32 +121,55 @@ struct ManagersConfig {
 };
 inline constexpr std::size_t kMaxEtcdMembers = 9, kMaxManagers = 16;
 
-// How a client's connection is protected (RFC 9289), in the words of exports(5) and nfs(5): xprtsec=.
+// How a call is protected on its way from the client. Its connection (RFC 9289), in the words of exports(5)
+// and nfs(5): xprtsec=.
 enum class TransportSecurity : std::uint8_t {
   kNone,      // as it comes
   kTls,       // encrypted, by the service's certificate
   kMutualTls  // the same, and the client has shown a certificate that the service trusts
 };
 inline constexpr std::array<std::string_view, 3> kTransportSecurityNames{"none", "tls", "mtls"};
-// A set of them; by itself all.
-class TransportSecurities {
+
+// Who says which user makes it, and what of it cannot be changed or read (RFC 2623 section 2.2), likewise:
+// sec=.
+enum class SecurityFlavor : std::uint8_t {
+  kSys,    // the client says it, AUTH_SYS or none
+  kKrb5,   // Kerberos (RPCSEC_GSS, RFC 2203): the user has shown a ticket
+  kKrb5i,  // the same, and arguments and results cannot be changed
+  kKrb5p   // the same, nor read
+};
+inline constexpr std::array<std::string_view, 4> kSecurityFlavorNames{"sys", "krb5", "krb5i", "krb5p"};
+
+struct CallSecurity {
+  TransportSecurity transport = TransportSecurity::kNone;
+  SecurityFlavor flavor = SecurityFlavor::kSys;
+  bool operator==(const CallSecurity&) const = default;
+};
+
+// A set of the first kCount values of One, of which those in kDefault are in it by itself.
+template <class One, std::size_t kCount, std::uint32_t kDefault>
+class SetOf {
  public:
-  static TransportSecurities none() { return of_bits(0); }
-  static TransportSecurities of_bits(std::uint32_t bits) {
-    TransportSecurities out;
-    out.bits_ = bits & kAll;
+  static SetOf none() { return of_bits(0); }
+  static SetOf of_bits(std::uint32_t bits) {
+    SetOf out;
+    out.bits_ = bits & ((1u << kCount) - 1);
     return out;
   }
   std::uint32_t bits() const { return bits_; }
-  bool all() const { return bits_ == kAll; }
-  bool has(TransportSecurity one) const { return (bits_ >> static_cast<unsigned>(one) & 1) != 0; }
-  void add(TransportSecurity one) { bits_ |= 1u << static_cast<unsigned>(one); }
-  bool operator==(const TransportSecurities&) const = default;
+  bool is_default() const { return bits_ == kDefault; }
+  bool has(One one) const { return (bits_ >> static_cast<unsigned>(one) & 1) != 0; }
+  void add(One one) { add_index(static_cast<std::size_t>(one)); }
+  void add_index(std::size_t index) { bits_ |= 1u << index; }
+  bool operator==(const SetOf&) const = default;
 
  private:
-  static constexpr std::uint32_t kAll = (1u << kTransportSecurityNames.size()) - 1;
-  std::uint32_t bits_ = kAll;
+  std::uint32_t bits_ = kDefault;
 };
+// What an export takes: of transports by itself all, of flavors that of clients without Kerberos.
+using TransportSecurities =
+    SetOf<TransportSecurity, kTransportSecurityNames.size(), (1u << kTransportSecurityNames.size()) - 1>;
+using SecurityFlavors = SetOf<SecurityFlavor, kSecurityFlavorNames.size(), 1>;
 
 struct ExportConfig {
   Network clients;
@@ -156,6 +179,7 @@ struct ExportConfig {
   bool secure = true;  // only calls from reserved ports are taken
   bool takes_port(std::uint32_t port) const { return !secure || port < kReservedPorts; }
   TransportSecurities transports;  // that NFS calls may come by
+  SecurityFlavors flavors;         // likewise
   bool operator==(const ExportConfig&) const = default;
 };
 inline constexpr std::size_t kMaxExports = 4096;
@@ -232,6 +256,8 @@ struct ProxyConfig {
   std::string address_interface;
   std::uint32_t address_patience_ms = kDefaultAddressPatienceMs;  // without a word of its holder
   TlsConfig tls;  // with clients that ask for it (docs/encryption.md)
+  // Keys of the service, a path, for clients that come by Kerberos (docs/kerberos.md); empty: none can.
+  std::string kerberos_keytab;
 };
 
 struct EnsembleConfig {

@@ -70,7 +70,6 @@ const std::vector<Option>& options_taken() {
       {"secure_locks", nullptr},
       {"auth_nlm", nullptr},
       {"no_acl", nullptr},
-      {"sec=sys", nullptr},
       {"fsid=0", nullptr},
       {"fsid=root", nullptr},
   };
@@ -84,7 +83,6 @@ constexpr std::array kRefused{
     Refused{"async", "what was answered is as safe as NFS promises; take the word out"},
     Refused{"subtree_check",
             "handles are checked by their MAC, and the whole volume is exported; take the word out"},
-    Refused{"sec=", "only sec=sys is there (AUTH_SYS)"},
     Refused{"fsid=", "the volume has an identity of its own; take the word out"},
     Refused{"mountpoint", "there is one volume, and it is always mounted; take the word out"},
     Refused{"mp", "there is one volume, and it is always mounted; take the word out"},
@@ -101,31 +99,32 @@ Status refuse(std::string_view word) {
     if (each.word.ends_with('=') ? word.starts_with(each.word) : word == each.word)
       return fail(Errc::kInvalid, "'{}': {}", word, each.cure);
   }
-  std::vector<std::string> known{"anonuid=", "anongid=", "xprtsec="};
+  std::vector<std::string> known{"anonuid=", "anongid=", "xprtsec=", "sec="};
   for (const Option& each : options_taken()) known.emplace_back(each.word);
   return fail(Errc::kInvalid, "'{}' is no option of exports(5){}", word, did_you_mean(word, known));
 }
 
-// As exports(5) has it: none, tls and mtls, with colons between.
-constexpr std::string_view kTransports = "xprtsec=";
-Status read_transports(std::string_view word, ExportConfig& out) {
-  out.transports = TransportSecurities::none();
-  for (std::string_view list = word.substr(kTransports.size());;) {
+// As exports(5) has it: "xprtsec=tls:mtls", with these names.
+template <class Set, std::size_t kCount>
+Status read_names(std::string_view word, const std::array<std::string_view, kCount>& names, Set& out) {
+  out = Set::none();
+  for (std::string_view list = word.substr(word.find('=') + 1);;) {
     const std::size_t colon = list.find(':');
     const std::string_view name = list.substr(0, colon);
-    const auto found = std::find(kTransportSecurityNames.begin(), kTransportSecurityNames.end(), name);
-    if (found == kTransportSecurityNames.end()) {
-      return fail(Errc::kInvalid, "'{}': '{}' is none of none, tls and mtls, which have colons between", word,
-                  name);
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      return fail(Errc::kInvalid, "'{}': '{}' is none of {}, which have colons between", word, name,
+                  fmt::join(names, ", "));
     }
-    out.transports.add(static_cast<TransportSecurity>(found - kTransportSecurityNames.begin()));
+    out.add_index(static_cast<std::size_t>(found - names.begin()));
     if (colon == std::string_view::npos) return {};
     list.remove_prefix(colon + 1);
   }
 }
 
 Status read_option(std::string_view word, ExportConfig& out) {
-  if (word.starts_with(kTransports)) return read_transports(word, out);
+  if (word.starts_with("xprtsec=")) return read_names(word, kTransportSecurityNames, out.transports);
+  if (word.starts_with("sec=")) return read_names(word, kSecurityFlavorNames, out.flavors);
   for (const auto& [prefix, id] : {std::pair{std::string_view("anonuid="), &out.anonymous_uid},
                                    std::pair{std::string_view("anongid="), &out.anonymous_gid}}) {
     if (!word.starts_with(prefix)) continue;
@@ -162,6 +161,15 @@ Status read_export_options(std::string_view options, ExportConfig& out) {
 
 namespace {
 
+// The same as keys have it.
+template <class Set, std::size_t kCount>
+void read_choices(Section& section, std::string_view key, const std::array<std::string_view, kCount>& names,
+                  Set& out) {
+  if (!section.has(key)) return;
+  out = Set::none();
+  for (const std::size_t each : section.choices(key, names)) out.add_index(each);
+}
+
 // Several clients are as many entries, one behind the other.
 void read_export(Refusals& refusals, const toml::table& table, std::vector<ExportConfig>& out) {
   Section section(refusals, table, "[[export]]", line_of(table));
@@ -173,13 +181,11 @@ void read_export(Refusals& refusals, const toml::table& table, std::vector<Expor
   entry.anonymous_uid = section.number32("anonymous_uid", entry.anonymous_uid);
   entry.anonymous_gid = section.number32("anonymous_gid", entry.anonymous_gid);
   entry.secure = section.boolean("secure", true);
-  if (section.has("xprtsec")) {
-    entry.transports = TransportSecurities::none();
-    for (std::size_t each : section.choices("xprtsec", kTransportSecurityNames))
-      entry.transports.add(static_cast<TransportSecurity>(each));
-  }
+  read_choices(section, "xprtsec", kTransportSecurityNames, entry.transports);
+  read_choices(section, "sec", kSecurityFlavorNames, entry.flavors);
   if (std::string options = section.text("options", ""); section.has("options")) {
-    for (const char* key : {"access", "squash", "anonymous_uid", "anonymous_gid", "secure", "xprtsec"}) {
+    for (const char* key :
+         {"access", "squash", "anonymous_uid", "anonymous_gid", "secure", "xprtsec", "sec"}) {
       if (section.has(key)) section.refuse(key, "say it in options, or all of it in keys");
     }
     if (Status good = read_export_options(options, entry); !good)
@@ -194,9 +200,12 @@ void read_export(Refusals& refusals, const toml::table& table, std::vector<Expor
 }
 
 // An entry that nobody could satisfy.
-void check_transports(Refusals& refusals, std::uint32_t line, const ExportConfig& entry,
-                      const TlsConfig& tls) {
+void check_security(Refusals& refusals, std::uint32_t line, const ExportConfig& entry,
+                    const ProxyConfig& proxy) {
+  if (!entry.flavors.has(SecurityFlavor::kSys) && proxy.kerberos_keytab.empty())
+    refusals.add(line, "[[export]] sec: Kerberos needs [proxy] kerberos_keytab");
   const TransportSecurities& takes = entry.transports;
+  const TlsConfig& tls = proxy.tls;
   if (takes.has(TransportSecurity::kNone)) return;
   if (!tls.used()) {
     refusals.add(line, "[[export]] xprtsec: TLS needs [proxy] tls_certificate and tls_key");
@@ -236,7 +245,7 @@ void read_exports(config_internal::Refusals& refusals, const toml::array& entrie
     read_export(refusals, *entry.as_table(), config.exports);
     for (std::size_t i = before; i < config.exports.size(); ++i) {
       warn_of_export(i, line_of(entry), config);
-      check_transports(refusals, line_of(entry), config.exports[i], config.proxy.tls);
+      check_security(refusals, line_of(entry), config.exports[i], config.proxy);
     }
   }
   if (config.exports.size() > kMaxExports)

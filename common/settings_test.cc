@@ -75,11 +75,26 @@ TEST(ExportWords, SayHowCallsMayCome) {
   EXPECT_EQ(read("xprtsec=mtls:tls,ro"), "6");
   EXPECT_EQ(read("xprtsec=tls,xprtsec=mtls"), "4") << "a later word outdoes an earlier one";
   for (const char* wrong : {"xprtsec=", "xprtsec=tls:", "xprtsec=ssl", "xprtsec=tls:mtls:none2"})
-    EXPECT_THAT(read(wrong), HasSubstr("none of none, tls and mtls")) << wrong;
+    EXPECT_THAT(read(wrong), HasSubstr("none of none, tls, mtls")) << wrong;
   ExportConfig entry;
   EXPECT_TRUE(read_export_options("xprtsec=mtls", entry));
   EXPECT_TRUE(entry.transports.has(kMutualTls));
   EXPECT_FALSE(entry.transports.has(kTls) || entry.transports.has(kNone));
+}
+
+// sec=, likewise.
+TEST(ExportWords, SayHowUsersMayCome) {
+  auto read = [](std::string_view words) {
+    ExportConfig out;
+    Status good = read_export_options(words, out);
+    return good ? std::to_string(out.flavors.bits()) : good.error().message;
+  };
+  EXPECT_EQ(read("rw"), "1") << "without Kerberos";
+  EXPECT_EQ(read("sec=sys"), "1");
+  EXPECT_EQ(read("sec=sys:krb5p"), "9");
+  EXPECT_EQ(read("sec=krb5i:krb5,ro"), "6");
+  for (const char* wrong : {"sec=", "sec=krb5:", "sec=none", "sec=lipkey"})
+    EXPECT_THAT(read(wrong), HasSubstr("none of sys, krb5, krb5i, krb5p")) << wrong;
 }
 
 TEST(Settings, OfAServerThatTheFileDoesNotListLeaveItsOwnReserve) {

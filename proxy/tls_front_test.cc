@@ -103,7 +103,7 @@ TEST_F(TlsFrontTest, CallsGoOnThroughIt) {
   begin_tls(*anonymous);
   const auto data = pattern(kLong, 5);
   EXPECT_EQ(status_of_write(data), nfs3::Status::kOk);
-  EXPECT_EQ(server_of_file().transport, TransportSecurity::kTls);
+  EXPECT_EQ(server_of_file().security.transport, TransportSecurity::kTls);
   const Buffer reply = ensemble->ask(*client, ensemble->read_call(Xid{6}, 7, 0, kLong));
   rpc::XdrReader in(rpc::decode_reply(reply.view())->results);
   nfs3::Status status{};
@@ -118,7 +118,8 @@ TEST_F(TlsFrontTest, ServersAreToldOfTheClientsCertificate) {
   auto own = load(authority.issue("client", "IP:10.1.2.3"));
   begin_tls(*own);
   EXPECT_EQ(status_of_write(pattern(100, 1)), nfs3::Status::kOk);
-  EXPECT_EQ(server_of_file().transport, TransportSecurity::kMutualTls) << "whatever address it is for";
+  EXPECT_EQ(server_of_file().security.transport, TransportSecurity::kMutualTls)
+      << "whatever address it is for";
   EXPECT_EQ(counted("proxy_tls_connections_total{certificate=\"yes\"}"), 1u);
 }
 

@@ -36,7 +36,7 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       encoder_(pool_, options.sender),
       backends_(plumbing(), options.tables, encoder_, metrics, options.latencies),
       services_(plumbing(), backends_, options.tables, cache, encoder_, maps, metrics, options.tracer),
-      router_(services_, *options.config, *options.settings),
+      router_(services_, *options.config, *options.settings, options.gss),
       live_settings_(*options.settings),
       memory_(options.limits.memory),
       workers_(options.workers),

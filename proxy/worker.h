@@ -33,6 +33,7 @@ class Worker : private TcpClient::Owner {
     std::optional<IpAddress> own_address;
     const ServingTime* serving = nullptr;  // until when clients' requests are taken; none: for ever
     const rpc::Tls* tls = nullptr;         // that clients may ask for; none: there is none
+    GssService* gss = nullptr;             // by which users may come; none: by none
   };
   // What clients of a worker with that much memory may have of it.
   static rpc::Admission::Limits client_limits(std::size_t memory);

@@ -7,27 +7,31 @@ namespace {
 
 constexpr std::size_t kBodySize = 36, kBodySizeOfV6 = 52;           // of the verifier
 constexpr std::uint32_t kDatagram = 1, kTls = 2, kCertificate = 4;  // flags
+constexpr unsigned kFlavorShift = 3, kFlavorMask = 3;               // of the flags, the flavor
 
-std::uint32_t flags_of(TransportSecurity transport) {
-  switch (transport) {
+std::uint32_t flags_of(CallSecurity security) {
+  const std::uint32_t flavor = static_cast<std::uint32_t>(security.flavor) << kFlavorShift;
+  switch (security.transport) {
     case TransportSecurity::kMutualTls:
-      return kTls | kCertificate;
+      return flavor | kTls | kCertificate;
     case TransportSecurity::kTls:
-      return kTls;
+      return flavor | kTls;
     case TransportSecurity::kNone:
       break;
   }
-  return 0;
+  return flavor;
 }
 
-TransportSecurity transport_of(std::uint32_t flags) {
-  if ((flags & kTls) == 0) return TransportSecurity::kNone;
-  return (flags & kCertificate) != 0 ? TransportSecurity::kMutualTls : TransportSecurity::kTls;
+CallSecurity security_of(std::uint32_t flags) {
+  CallSecurity out{.flavor = static_cast<SecurityFlavor>(flags >> kFlavorShift & kFlavorMask)};
+  if ((flags & kTls) != 0)
+    out.transport = (flags & kCertificate) != 0 ? TransportSecurity::kMutualTls : TransportSecurity::kTls;
+  return out;
 }
 
 }  // namespace
 
-Result<AuthSys> decode_auth_sys(ByteView body) {
+Result<AuthSys> decode_auth_sys(ByteView body, std::size_t most_groups) {
   XdrReader in(body);
   AuthSys out;
   out.stamp = in.u32();
@@ -35,7 +39,7 @@ Result<AuthSys> decode_auth_sys(ByteView body) {
   out.uid = in.u32();
   out.gid = in.u32();
   std::uint32_t groups = in.u32();
-  if (groups > kMaxAuthSysGroups) return fail(Errc::kInvalid, "AUTH_SYS credential with {} groups", groups);
+  if (groups > most_groups) return fail(Errc::kInvalid, "AUTH_SYS credential with {} groups", groups);
   for (std::uint32_t i = 0; i < groups; ++i) out.groups.push_back(in.u32());
   if (!in.complete()) return fail(Errc::kInvalid, "malformed AUTH_SYS credential of {} bytes", body.size());
   return out;
@@ -49,7 +53,8 @@ void encode_auth_sys(XdrWriter& out, const AuthSys& credential) {
   out.text(std::string_view(credential.machine_name).substr(0, kMaxMachineName));
   out.u32(credential.uid);
   out.u32(credential.gid);
-  std::size_t groups = std::min(credential.groups.size(), kMaxAuthSysGroups);
+  const std::size_t room = (kMaxAuthBody - (out.size() - length_at)) / 4;
+  std::size_t groups = std::min(credential.groups.size(), room);
   out.u32(static_cast<std::uint32_t>(groups));
   for (std::size_t i = 0; i < groups; ++i) out.u32(credential.groups[i]);
   out.patch_u32(length_at, static_cast<std::uint32_t>(out.size() - length_at - 4));
@@ -64,7 +69,7 @@ void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier) {
   out.u32(client.word());
   out.u32(verifier.client.port);
   out.u32(verifier.client_xid.value);
-  const std::uint32_t flags = (verifier.datagram ? kDatagram : 0u) | flags_of(verifier.transport);
+  const std::uint32_t flags = (verifier.datagram ? kDatagram : 0u) | flags_of(verifier.security);
   out.u32(std::uint32_t{verifier.relays} << 24 | flags << 16 | verifier.layout.coordinator);
   out.u64(verifier.layout.version);
   if (client.is_v4()) return;
@@ -84,7 +89,7 @@ Result<SliceVerifier> decode_slice_verifier(ByteView body) {
   std::uint32_t how = in.u32();
   out.relays = static_cast<std::uint8_t>(how >> 24);
   out.datagram = (how >> 16 & kDatagram) != 0;
-  out.transport = transport_of(how >> 16);
+  out.security = security_of(how >> 16);
   out.layout.coordinator = static_cast<std::uint16_t>(how);
   out.layout.version = in.u64();
   if (address == IpAddress::kNotV4) {

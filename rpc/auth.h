@@ -20,11 +20,16 @@ namespace slice::rpc {
 
 inline constexpr std::uint32_t kAuthNone = 0;
 inline constexpr std::uint32_t kAuthSys = 1;
+inline constexpr std::uint32_t kAuthGss = 6;              // RPCSEC_GSS (RFC 2203)
 inline constexpr std::uint32_t kAuthTls = 7;              // a NULL call asks for TLS (RFC 9289 section 4.1)
 inline constexpr std::uint32_t kAuthSlice = 0x534c4943;   // "SLIC": of the user-defined range
 inline constexpr std::uint32_t kAuthClient = 0x534c434c;  // "SLCL"
 inline constexpr std::size_t kMaxAuthBody = 400;          // RFC 5531 section 8.2
 inline constexpr std::size_t kMaxAuthSysGroups = 16;
+// In calls of members: as many as a body has room for. Proxies know more of users who come by Kerberos.
+inline constexpr std::size_t kMostGroups = (kMaxAuthBody - 20) / 4;
+inline constexpr std::uint32_t kNoUser =
+    0xffffffff;  // uid and gid of whom nobody knows: exports(5)'s anonymous
 inline constexpr std::size_t kMaxMachineName = 255;
 
 // AUTH_SYS. For AUTH_NONE servers use uid and gid 65534 (nobody).
@@ -35,9 +40,10 @@ struct AuthSys {
   std::uint32_t gid = 65534;
   std::vector<std::uint32_t> groups;
 };
-// Decodes a credential's body; kInvalid for anything malformed (length, more than 16 groups, bytes left).
-Result<AuthSys> decode_auth_sys(ByteView body);
-void encode_auth_sys(XdrWriter& out, const AuthSys& credential);  // flavor, length and body
+// Decodes a credential's body; kInvalid for anything malformed (length, more groups than that, bytes left).
+Result<AuthSys> decode_auth_sys(ByteView body, std::size_t most_groups = kMaxAuthSysGroups);
+// Flavor, length and body; the first groups that it has room for.
+void encode_auth_sys(XdrWriter& out, const AuthSys& credential);
 
 // What the sender of a WRITE had heard of layouts (docs/mirrors.md) when it sent it, at the least.
 struct LayoutStamp {
@@ -56,7 +62,7 @@ struct SliceVerifier {
   std::uint8_t relays = 0;   // how many servers have passed the call on because it was not theirs
   bool datagram = false;     // the client asked by datagram: the whole reply must fit one
   LayoutStamp layout{};      // of a forwarded WRITE of a file with a layout
-  TransportSecurity transport = TransportSecurity::kNone;  // of a forwarded call: how the client's came
+  CallSecurity security{};   // of a forwarded call: how the client's came
 };
 // Appends flavor, length and body.
 void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier);

@@ -36,7 +36,7 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
                          .relays = request.on_behalf.relays,
                          .datagram = request.on_behalf.datagram,
                          .layout = request.on_behalf.layout,
-                         .transport = request.on_behalf.transport};
+                         .security = request.on_behalf.security};
   encode_member_header(out, header, verifier);
   out.fixed(header.arguments);
   return out.take();

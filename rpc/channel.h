@@ -22,7 +22,7 @@ struct OnBehalf {
   std::uint8_t relays = 0;
   bool datagram = false;
   LayoutStamp layout;
-  TransportSecurity transport = TransportSecurity::kNone;
+  CallSecurity security;
 };
 
 // Whether somebody waits for a call, as a client does whose WRITE is passed on, or nobody in particular, as

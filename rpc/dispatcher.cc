@@ -58,7 +58,7 @@ AuthStat Dispatcher::read_verifier(const CallHeader& header, Carrier carrier, Ca
   call.datagram = call.datagram || verifier->datagram;
   if (call.forwarded) {
     call.client = verifier->client;
-    call.transport = verifier->transport;
+    call.security = verifier->security;
     call.xid = verifier->client_xid;
   }
   return AuthStat::kOk;
@@ -76,7 +76,7 @@ AuthStat Dispatcher::authenticate(const CallHeader& header, Endpoint peer, Carri
   call.client = peer;
   call.datagram = carrier.datagram;
   if (header.credential_flavor == kAuthSys) {
-    auto credential = decode_auth_sys(header.credential);
+    auto credential = decode_auth_sys(header.credential, carrier.member ? kMostGroups : kMaxAuthSysGroups);
     if (!credential) return AuthStat::kBadCredential;
     call.credential = std::move(*credential);
     call.has_auth_sys = true;

@@ -24,13 +24,13 @@ struct Call {
   std::uint32_t procedure = 0;
   bool has_auth_sys = false;  // false: AUTH_NONE, `credential` is nobody
   AuthSys credential;
-  Endpoint client;          // from a forwarded call's verifier, else the peer; its port from kAuthClient
-  bool internal = false;    // a member's of the ensemble, and not forwarded for a client
-  bool forwarded = false;   // by a proxy or server of the ensemble, on behalf of `client`
-  std::uint8_t relays = 0;  // with internal or forwarded: servers that passed it on, since it was not theirs
-  bool datagram = false;    // the client sent it over UDP: the whole reply must fit a datagram
-                            // (nfs3::kMaxUdpTransfer)
-  TransportSecurity transport = TransportSecurity::kNone;  // with forwarded: how the client's call came
+  Endpoint client;           // from a forwarded call's verifier, else the peer; its port from kAuthClient
+  bool internal = false;     // a member's of the ensemble, and not forwarded for a client
+  bool forwarded = false;    // by a proxy or server of the ensemble, on behalf of `client`
+  std::uint8_t relays = 0;   // with internal or forwarded: servers that passed it on, since it was not theirs
+  bool datagram = false;     // the client sent it over UDP: the whole reply must fit a datagram
+                             // (nfs3::kMaxUdpTransfer)
+  CallSecurity security;     // with forwarded: how the client's call came
   std::uint32_t sender = 0;  // with internal or forwarded: the sending process's index
   Generation generation;     // with internal or forwarded: of the sender's tables
   LayoutStamp layout;        // likewise; of a WRITE

@@ -29,7 +29,9 @@ enum class AuthStat : std::uint32_t {
   kRejectedCredential = 2,
   kBadVerifier = 3,
   kRejectedVerifier = 4,
-  kTooWeak = 5
+  kTooWeak = 5,
+  kGssCredentialProblem = 13,  // of RPCSEC_GSS (RFC 2203 section 5.1): its context is to be made anew
+  kGssContextProblem = 14      // likewise: it is used up
 };
 
 // A call as it lies in a record; the views point into the record.

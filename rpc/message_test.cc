@@ -172,6 +172,17 @@ TEST(AuthSys, RoundTripAndLimits) {
   many.u32(17);
   for (std::uint32_t i = 0; i < 17; ++i) many.u32(i);
   EXPECT_FALSE(decode_auth_sys(many.view()));
+  EXPECT_TRUE(decode_auth_sys(many.view(), kMostGroups)) << "of members";
+}
+
+TEST(AuthSys, AsManyGroupsAsABodyHasRoomFor) {
+  AuthSys credential{.uid = 1000, .gid = 100, .groups = std::vector<std::uint32_t>(1000, 7)};
+  XdrWriter out;
+  encode_auth_sys(out, credential);
+  ASSERT_EQ(out.size(), 8 + kMaxAuthBody);
+  auto decoded = decode_auth_sys(out.view().subspan(8), kMostGroups);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->groups.size(), kMostGroups);
 }
 
 // The examples of docs/formats/auth-slice.md.
@@ -273,12 +284,16 @@ TEST(SliceVerifier, BitsThatAreReservedAreNotLookedAt) {
 
 TEST(SliceVerifier, HowTheClientsCallCame) {
   using enum TransportSecurity;
-  for (const auto& [how, flags] : {std::pair{kNone, 0}, {kTls, 2}, {kMutualTls, 6}}) {
+  using enum SecurityFlavor;
+  const std::vector<std::pair<CallSecurity, int>> all{{{kNone, kSys}, 0},      {{kTls, kSys}, 2},
+                                                      {{kMutualTls, kSys}, 6}, {{kNone, kKrb5}, 8},
+                                                      {{kTls, kKrb5i}, 18},    {{kMutualTls, kKrb5p}, 30}};
+  for (const auto& [how, flags] : all) {
     XdrWriter out;
-    encode_slice_verifier(out, {.client = {0x0a000001, 999}, .transport = how});
+    encode_slice_verifier(out, {.client = {0x0a000001, 999}, .security = how});
     Buffer body(out.view().subspan(8));
     EXPECT_EQ(body.data()[25], flags);
-    EXPECT_EQ(decode_slice_verifier(body.view())->transport, how);
+    EXPECT_EQ(decode_slice_verifier(body.view())->security, how);
   }
 }
 

@@ -16,6 +16,7 @@ constexpr std::array<Reason, static_cast<std::size_t>(Refused::kKinds)> kReasons
     {"export", "no export names it"},
     {"port", "its export is secure, and its port is not below 1024"},
     {"transport", "its export wants more of its connection (xprtsec)"},
+    {"flavor", "its export wants its users to come otherwise (sec)"},
     {"read_only", "its export is read-only"},
     {"path", "there is nothing for it to mount"},
     {"handle", "no handle of this volume"},

@@ -22,6 +22,7 @@ enum class Refused {
   kExport,     // no export names the address
   kPort,       // the export is secure, and the call came from a port of 1024 or above
   kTransport,  // the export wants TLS, or a certificate of the client
+  kFlavor,     // the export wants another security flavor
   kReadOnly,   // the export is
   kPath,       // beside the export, or not to be mounted
   kHandle,     // no handle of this volume, or one with a wrong MAC

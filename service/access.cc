@@ -10,7 +10,8 @@ Identity squash(const ExportConfig& entry, const rpc::Call& call) {
   who.read_only = entry.read_only;
   who.uid = entry.anonymous_uid;
   who.gid = entry.anonymous_gid;
-  if (entry.squash == ExportConfig::Squash::kAll || !call.has_auth_sys) return who;
+  const bool unknown = !call.has_auth_sys || call.credential.uid == rpc::kNoUser;
+  if (entry.squash == ExportConfig::Squash::kAll || unknown) return who;
   bool roots = entry.squash == ExportConfig::Squash::kNone;
   if (roots || call.credential.uid != 0) who.uid = call.credential.uid;
   if (roots || call.credential.gid != 0) who.gid = call.credential.gid;
@@ -57,6 +58,8 @@ rpc::Refused refused(Stranger why) {
       return rpc::Refused::kPort;
     case Stranger::kTransport:
       return rpc::Refused::kTransport;
+    case Stranger::kFlavor:
+      return rpc::Refused::kFlavor;
     case Stranger::kNoExport:
       break;
   }
@@ -69,9 +72,9 @@ std::optional<Stranger> find_stranger_beside(const ExportConfig* entry, rpc::End
   return std::nullopt;
 }
 
-std::optional<Stranger> find_stranger(const ExportConfig* entry, rpc::Endpoint client,
-                                      TransportSecurity how) {
-  if (entry != nullptr && !entry->transports.has(how)) return Stranger::kTransport;
+std::optional<Stranger> find_stranger(const ExportConfig* entry, rpc::Endpoint client, CallSecurity how) {
+  if (entry != nullptr && !entry->transports.has(how.transport)) return Stranger::kTransport;
+  if (entry != nullptr && !entry->flavors.has(how.flavor)) return Stranger::kFlavor;
   return find_stranger_beside(entry, client);
 }
 
@@ -85,7 +88,7 @@ tl::expected<Identity, Stranger> identify_beside(const Settings& settings, const
 tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call) {
   if (call.internal) return of_the_ensemble();
   const ExportConfig* entry = settings.export_for(call.client.address);
-  if (auto stranger = find_stranger(entry, call.client, call.transport)) return tl::unexpected(*stranger);
+  if (auto stranger = find_stranger(entry, call.client, call.security)) return tl::unexpected(*stranger);
   return squash(*entry, call);
 }
 

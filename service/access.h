@@ -26,13 +26,14 @@ struct Identity {
 enum class Stranger {
   kNoExport,        // names its address
   kUnreservedPort,  // that of its call, and its export is secure
-  kTransport        // its call did not come as its export wants it to (xprtsec)
+  kTransport,       // its call did not come as its export wants it to (xprtsec)
+  kFlavor           // nor does its user (sec)
 };
 rpc::Refused refused(Stranger why);
 // Whether a client is a stranger to the entry that fits its address (null: none does), whose call came so;
 // and the same of calls of protocols beside NFS (MOUNT, NLM, NSM), which clients speak over connections of
 // their own and cannot protect: those of Linux do not. However they come is good enough.
-std::optional<Stranger> find_stranger(const ExportConfig* entry, rpc::Endpoint client, TransportSecurity how);
+std::optional<Stranger> find_stranger(const ExportConfig* entry, rpc::Endpoint client, CallSecurity how);
 std::optional<Stranger> find_stranger_beside(const ExportConfig* entry, rpc::Endpoint client);
 // By exports(5): the first entry that fits the client's address. A call of the ensemble itself is the
 // superuser.

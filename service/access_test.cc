@@ -96,19 +96,48 @@ TEST_F(IdentifyTest, TakesCallsAsTheExportWantsThemToCome) {
   entry.transports = TransportSecurities::none();
   entry.transports.add(kMutualTls);
   for (TransportSecurity how : {kNone, kTls}) {
-    user.transport = how;
+    user.security.transport = how;
     auto who = identify(settings_, user);
     ASSERT_FALSE(who);
     EXPECT_EQ(who.error(), Stranger::kTransport);
     EXPECT_EQ(refused(who.error()), rpc::Refused::kTransport);
     EXPECT_TRUE(identify_beside(settings_, user)) << "protocols beside NFS";
   }
-  user.transport = kMutualTls;
+  user.security.transport = kMutualTls;
   EXPECT_TRUE(identify(settings_, user));
   rpc::Call own = call(0x0a4d0107, 0, 0);
   own.internal = true;
   EXPECT_TRUE(identify(settings_, own));
   EXPECT_TRUE(identify(settings_, call(0x0a4d0207, 5, 5))) << "another export";
+}
+
+TEST_F(IdentifyTest, TakesCallsOfTheFlavorsThatTheExportWants) {
+  using enum SecurityFlavor;
+  rpc::Call user = call(0x0a4d0107, 1000, 100);
+  ExportConfig& entry = settings_.exports[0];
+  EXPECT_TRUE(identify(settings_, user));
+  user.security.flavor = kKrb5p;
+  EXPECT_FALSE(identify(settings_, user)) << "by itself that of clients without Kerberos alone";
+  entry.flavors = SecurityFlavors::none();
+  entry.flavors.add(kKrb5i);
+  entry.flavors.add(kKrb5p);
+  EXPECT_TRUE(identify(settings_, user));
+  for (SecurityFlavor how : {kSys, kKrb5}) {
+    user.security.flavor = how;
+    auto who = identify(settings_, user);
+    ASSERT_FALSE(who);
+    EXPECT_EQ(who.error(), Stranger::kFlavor);
+    EXPECT_EQ(refused(who.error()), rpc::Refused::kFlavor);
+    EXPECT_TRUE(identify_beside(settings_, user)) << "protocols beside NFS";
+  }
+}
+
+TEST_F(IdentifyTest, WhoHasNoAccountIsNobody) {
+  auto who = identify(settings_, call(0x0a4d0207, rpc::kNoUser, rpc::kNoUser, {rpc::kNoUser}));
+  ASSERT_TRUE(who);
+  EXPECT_EQ(who->uid, 99u);
+  EXPECT_EQ(who->gid, 98u);
+  EXPECT_TRUE(who->groups.empty());
 }
 
 TEST_F(IdentifyTest, SquashesRootAloneByDefault) {

@@ -33,7 +33,7 @@ rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to, std::uint32_t pr
   }
   request.on_behalf.relays = static_cast<std::uint8_t>(call.relays + 1);
   request.on_behalf.datagram = call.datagram;
-  request.on_behalf.transport = call.transport;
+  request.on_behalf.security = call.security;
   request.on_behalf.layout = call.layout;
   return request;
 }

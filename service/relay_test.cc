@@ -305,9 +305,9 @@ TEST_F(RelayTest, AMegabyteIsRelayedBothWays) {
 }
 
 TEST_F(RelayTest, TheOwnerKnowsHowTheClientsCallCame) {
-  const rpc::Call call{.client = kClient, .transport = TransportSecurity::kMutualTls};
-  EXPECT_EQ(forwarded(call, {}, nfs3::kProgram, nfs3::kVersion).on_behalf.transport,
-            TransportSecurity::kMutualTls);
+  const rpc::Call call{.client = kClient,
+                       .security = {TransportSecurity::kMutualTls, SecurityFlavor::kKrb5i}};
+  EXPECT_EQ(forwarded(call, {}, nfs3::kProgram, nfs3::kVersion).on_behalf.security, call.security);
 }
 
 TEST_F(RelayTest, TheOwnerKnowsThatTheReplyMustFitADatagram) {

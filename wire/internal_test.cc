@@ -130,6 +130,23 @@ TEST(SettingsMessages, TransportsOfExportsStandBehindAllElse) {
   }
 }
 
+TEST(SettingsMessages, FlavorsOfExportsStandBehindAllElse) {
+  Settings settings{.exports = {{.clients = Network::of_v4(0x0a000000, 0xff000000)}, {}}};
+  rpc::XdrWriter before, out;
+  encode(before, SettingsResult{settings});
+  settings.exports[0].flavors.add(SecurityFlavor::kKrb5p);
+  encode(out, SettingsResult{settings});
+  EXPECT_EQ(out.size(), before.size() + 12);
+  SettingsResult again;
+  ASSERT_TRUE(decode(out.view(), again));
+  EXPECT_EQ(again.settings, settings);
+  for (const auto& [at, value] : {std::pair<std::size_t, std::uint32_t>{4, 0}, {4, 16}, {8, 1}, {12, 6}}) {
+    Buffer wrong(out.view());
+    store_be(wrong.data() + wrong.size() - at, value);
+    EXPECT_FALSE(decode(wrong.view(), again)) << at << " bytes before the end: " << value;
+  }
+}
+
 // What is beside IPv4's is told behind all else: servers of versions before would take it for nobody.
 TEST(SettingsMessages, ExportsOfIpv6AndOfEverybody) {
   const Network of_v4 = parse_network("0.0.0.0/0").value();

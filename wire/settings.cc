@@ -12,7 +12,8 @@ namespace {
 
 // What may stand behind all that the first versions read, in this order. They read no longer message: they
 // are told of it only where it is not as they would have it.
-constexpr std::uint32_t kHasFailover = 1, kHasTransports = 2, kHasQuotas = 3, kHasNetworks = 4;
+constexpr std::uint32_t kHasFailover = 1, kHasTransports = 2, kHasQuotas = 3, kHasNetworks = 4,
+                        kHasFlavors = 5;
 constexpr std::size_t kMaxPath = 255, kMaxName = 63;
 
 // The first versions have an address and a mask of IPv4 alone: what is not that is nobody for them.
@@ -68,7 +69,12 @@ ClientLimits decode_limits(rpc::XdrReader& in) {
 
 bool has_transports(const Settings& settings) {
   return std::any_of(settings.exports.begin(), settings.exports.end(),
-                     [](const ExportConfig& entry) { return !entry.transports.all(); });
+                     [](const ExportConfig& entry) { return !entry.transports.is_default(); });
+}
+
+bool has_flavors(const Settings& settings) {
+  return std::any_of(settings.exports.begin(), settings.exports.end(),
+                     [](const ExportConfig& entry) { return !entry.flavors.is_default(); });
 }
 
 bool has_networks(const Settings& settings) {
@@ -100,6 +106,15 @@ void decode_network(rpc::XdrReader& in, Network& network) {
   if (bits > 128 || !network.valid()) in.fail();
 }
 
+// That is not empty.
+template <class Set>
+Set decode_set(rpc::XdrReader& in) {
+  const std::uint32_t bits = in.u32();
+  const Set set = Set::of_bits(bits);
+  if (bits == 0 || set.bits() != bits) in.fail();
+  return set;
+}
+
 void decode_later_ones(rpc::XdrReader& in, Settings& out) {
   for (std::uint32_t last = 0; in.ok() && in.left() > 0;) {
     const std::uint32_t which = in.u32();
@@ -108,11 +123,7 @@ void decode_later_ones(rpc::XdrReader& in, Settings& out) {
       out.failover_ms = in.u32();
       if (!is_failover_ms(out.failover_ms) || out.failover_ms == kDefaultFailoverMs) in.fail();
     } else if (which == kHasTransports) {
-      for (ExportConfig& entry : out.exports) {
-        const std::uint32_t bits = in.u32();
-        entry.transports = TransportSecurities::of_bits(bits);
-        if (bits == 0 || entry.transports.bits() != bits) in.fail();
-      }
+      for (ExportConfig& entry : out.exports) entry.transports = decode_set<TransportSecurities>(in);
       if (!has_transports(out)) in.fail();
     } else if (which == kHasQuotas) {
       out.quotas = decode_quotas(in);
@@ -120,6 +131,9 @@ void decode_later_ones(rpc::XdrReader& in, Settings& out) {
     } else if (which == kHasNetworks) {
       for (ExportConfig& entry : out.exports) decode_network(in, entry.clients);
       if (!has_networks(out)) in.fail();
+    } else if (which == kHasFlavors) {
+      for (ExportConfig& entry : out.exports) entry.flavors = decode_set<SecurityFlavors>(in);
+      if (!has_flavors(out)) in.fail();
     } else {
       in.fail();
     }
@@ -171,6 +185,10 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
   if (has_networks(settings)) {
     out.u32(kHasNetworks);
     for (std::size_t i = 0; i < exports; ++i) encode_network(out, settings.exports[i].clients);
+  }
+  if (has_flavors(settings)) {
+    out.u32(kHasFlavors);
+    for (std::size_t i = 0; i < exports; ++i) out.u32(settings.exports[i].flavors.bits());
   }
 }
 bool decode(ByteView bytes, SettingsResult& result) {

@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "common/rights.h"
 #include "control/xdp/pinned_tables.h"
+#include "proxy/gss/kerberos.h"
 
 namespace slice::proxy {
 namespace {
@@ -49,6 +50,7 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       accepted_(context.metrics.counter("proxy_connections_total", "clients' TCP connections accepted")) {}
 
 ProxyRole::~ProxyRole() {
+  if (gss_ != nullptr) gss_->stop();
   for (auto& one : threads_) {
     if (!one->thread.joinable()) continue;
     one->loop->stop();
@@ -234,6 +236,15 @@ Status ProxyRole::load_certificate() {
   return {};
 }
 
+Status ProxyRole::load_keytab() {
+  const std::string& keytab = context_.config.proxy.kerberos_keytab;
+  if (keytab.empty()) return {};
+  auto acceptor = make_kerberos_acceptor(keytab);
+  if (!acceptor) return fail(Errc::kInvalid, "[proxy] kerberos_keytab: {}", acceptor.error().message);
+  gss_ = std::make_unique<GssService>(std::move(*acceptor), context_.metrics);
+  return {};
+}
+
 void ProxyRole::read_files_again() {
   if (tls_ == nullptr) return;
   if (Status status = tls_->reload(); !status) {
@@ -246,6 +257,7 @@ void ProxyRole::read_files_again() {
 Status ProxyRole::start_workers() {
   const ProxyConfig& config = context_.config.proxy;
   SLICE_RETURN_IF_ERROR(load_certificate());
+  SLICE_RETURN_IF_ERROR(load_keytab());
   std::size_t count = worker_count();
   for (std::size_t i = 0; i < count; ++i) {
     auto one = std::make_unique<Thread>();
@@ -258,6 +270,7 @@ Status ProxyRole::start_workers() {
     options.latencies = &latencies_;
     options.tracer = context_.tracer;
     options.tls = tls_.get();
+    options.gss = gss_.get();
     if (address_) options.serving = &serving_;
     options.limits = Worker::client_limits(kMemory / count);
     bool shares_loop = context_.local != nullptr && i == 0;

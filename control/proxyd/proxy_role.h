@@ -69,6 +69,7 @@ class ProxyRole : public service::Role {
   void give_up_rights();
   std::size_t worker_count() const;
   Status load_certificate();
+  Status load_keytab();
   Status start_workers();
   Status start_programs();
   // The sockets of a program that is served here.
@@ -82,7 +83,8 @@ class ProxyRole : public service::Role {
   SiteBindings bindings_;
   WantedSites wanted_;
   Tables tables_;
-  std::unique_ptr<rpc::Tls> tls_;  // with clients; none: it is not configured
+  std::unique_ptr<rpc::Tls> tls_;    // with clients; none: it is not configured
+  std::unique_ptr<GssService> gss_;  // of users who come by Kerberos; none: it is not configured
   std::unique_ptr<SharedState> shared_;
   Listeners listeners_;
   ServingTime serving_;

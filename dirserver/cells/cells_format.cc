@@ -280,7 +280,7 @@ Result<CutRecord> decode_cut(std::string_view value) {
   record.client.address = in.address();
   record.client.port = in.number<std::uint16_t>();
   if (std::string body = in.text(); !body.empty()) {
-    auto credential = rpc::decode_auth_sys(as_bytes(body));
+    auto credential = rpc::decode_auth_sys(as_bytes(body), rpc::kMostGroups);
     if (!credential) return fail(Errc::kCorrupt, "cut record: {}", credential.error().message);
     record.credential = std::move(*credential);
   }

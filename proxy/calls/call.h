@@ -33,7 +33,7 @@ struct CallFacts {
   ReplyFacts reply_facts() const { return {procedure, fileid, asked_ms}; }
 };
 
-class Call : public LegOwner, public ListHook<CallTag> {
+class Call : public LegOwner, public UnderWay {
  public:
   Call(Services& services, Client& client, CallFacts facts);
   ~Call() override;
@@ -82,6 +82,9 @@ class ReplyWriter {
  private:
   rpc::XdrWriter out_;
 };
+
+// Answers with a whole record, whose mark is written here.
+void answer_with(Services& services, Client& client, rpc::XdrWriter& record);
 
 }  // namespace slice::proxy
 

@@ -33,7 +33,7 @@ CallFacts facts_of(const Services& services, const Client& client, const slice_r
   CallFacts facts;
   facts.asked_ms = services.cache.now_ms();
   facts.origin.client = client.endpoint();
-  facts.origin.transport = client.transport();
+  facts.origin.security = client.security();
   facts.origin.xid = facts.reply_xid = Xid{request.xid};
   take_client_verifier(request, end, facts.origin);
   facts.origin.credential_flavor = request.credential_flavor;
@@ -48,23 +48,6 @@ CallFacts facts_of(const Services& services, const Client& client, const slice_r
   facts.stable = request.stable;
   if (request.handle != nullptr) std::memcpy(facts.handle.data(), request.handle, SLICE_HANDLE_SIZE);
   return facts;
-}
-
-void reply_with(Services& services, Client& client, rpc::XdrWriter& out) {
-  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
-  // A call of its own for the moment, so that clients see one kind of reply.
-  class Answer : public Call {
-   public:
-    using Call::Call;
-    void end(const BufferChain& record) { finish(record); }
-    void on_reply(Leg&, const BufferChain&) override {}
-  };
-  BufferChain record;
-  record.append(services.plumbing.pool.copy(out.view()));
-  CallFacts facts;
-  facts.origin.client = client.endpoint();
-  facts.reply_xid = Xid{load_be<std::uint32_t>(out.view().data() + 4)};
-  (new Answer(services, client, std::move(facts)))->end(record);
 }
 
 }  // namespace
@@ -112,7 +95,7 @@ bool CallRouter::answer(Client& client, const slice_request& request, std::uint3
     default:
       return false;
   }
-  reply_with(services_, client, out);
+  answer_with(services_, client, out);
   return true;
 }
 
@@ -120,18 +103,18 @@ bool CallRouter::answer(Client& client, const slice_request& request, std::uint3
 // NULL, by which the client knows.
 bool CallRouter::answer_tls_wish(Client& client, const slice_request& request) {
   const bool is_wish = request.procedure == SLICE_NFS_NULL && request.credential_length == 0;
-  const bool is_late = client.transport() != TransportSecurity::kNone;
+  const bool is_late = client.security().transport != TransportSecurity::kNone;
   services_.count(SLICE_OUTCOME_ROUTED_NULL);
   rpc::XdrWriter out;
   out.u32(0);
   if (!is_wish || is_late) {
     rpc::encode_auth_error(out, Xid{request.xid}, rpc::AuthStat::kBadCredential);
-    reply_with(services_, client, out);
+    answer_with(services_, client, out);
     return true;
   }
   const bool begins = client.may_begin_tls();
   begins ? rpc::encode_starttls(out, Xid{request.xid}) : rpc::encode_success(out, Xid{request.xid});
-  reply_with(services_, client, out);
+  answer_with(services_, client, out);
   if (begins) client.begin_tls();
   return true;
 }
@@ -140,6 +123,7 @@ bool CallRouter::take(Client& client, const BufferChain& message, std::uint32_t 
   std::uint8_t scratch[kHeadBytes];
   ByteView head = message.head(kHeadBytes, scratch);
   if (head.empty()) return false;
+  if (SecuredCalls::is_one(head)) return secured_.take(client, message, head, largest_transfer);
   slice_request request{};
   std::uint32_t outcome =
       slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);
@@ -173,6 +157,7 @@ bool CallRouter::take(Client& client, const BufferChain& message, std::uint32_t 
 }
 
 Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
+  if (SecuredCalls::is_one(head)) return nullptr;
   slice_request request{};
   std::uint32_t outcome =
       slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);
@@ -186,6 +171,11 @@ Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
 }
 
 std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, std::size_t total) {
+  if (SecuredCalls::is_one(head)) {
+    std::optional<Buffer> refusal = secured_.refuse(client, head);
+    if (refusal) refused_.add();
+    return refusal;
+  }
   slice_request request{};
   std::uint32_t outcome =
       slice_parse_call(services_.tables.config, head.data(), head.data() + head.size(), &request);
@@ -198,7 +188,7 @@ std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, st
   };
   const bool may_judge = !services_.tables.outside();  // else it knows neither exports nor the handles' key
   const ExportConfig* entry = settings_.now().export_for(client.endpoint().address);
-  const auto stranger = service::find_stranger(entry, client.endpoint(), client.transport());
+  const auto stranger = service::find_stranger(entry, client.endpoint(), client.security());
   if (may_judge && stranger) {
     note(service::refused(*stranger));
     status = nfs3::Status::kAcces;

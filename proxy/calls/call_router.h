@@ -7,6 +7,7 @@
 
 #include "common/settings.h"
 #include "proxy/calls/call.h"
+#include "proxy/calls/secured_calls.h"
 #include "routing/file_handle.h"
 #include "rpc/refusals.h"
 
@@ -14,9 +15,10 @@ namespace slice::proxy {
 
 class CallRouter {
  public:
-  // `settings` outlive it.
-  CallRouter(Services& services, const EnsembleConfig& config, const LiveSettings& settings)
+  // `settings` and `gss` outlive it; without the latter nobody comes by Kerberos.
+  CallRouter(Services& services, const EnsembleConfig& config, const LiveSettings& settings, GssService* gss)
       : services_(services),
+        secured_(services, *this, gss),
         settings_(settings),
         handles_(config),
         refused_(services.metrics.counter(
@@ -28,6 +30,8 @@ class CallRouter {
   // A whole message, without record mark; `largest_transfer`: bytes of data that a reply to this client may
   // carry. False where it is no RPC call at all: a stream is then out of step.
   bool take(Client& client, const BufferChain& message, std::uint32_t largest_transfer);
+  // Answers what is not sent to a server; false where nothing can be answered.
+  bool answer(Client& client, const slice_request& request, std::uint32_t outcome, ByteView head);
   // The head of a message of `total` bytes whose rest still comes. The call to give the pieces to (from the
   // first byte on), or null where it must be collected whole.
   Call* begin(Client& client, ByteView head, std::size_t total);
@@ -40,8 +44,6 @@ class CallRouter {
   std::optional<Buffer> refuse_stranger(ByteView message) const;
 
  private:
-  // Answers what is not sent to a server; false where nothing can be answered.
-  bool answer(Client& client, const slice_request& request, std::uint32_t outcome, ByteView head);
   bool answer_tls_wish(Client& client, const slice_request& request);
   void forward(Client& client, CallFacts facts, const slice_request& request, ByteView head,
                const BufferChain& message, std::uint32_t largest_transfer);
@@ -50,6 +52,7 @@ class CallRouter {
   bool write_is_sound(const slice_request& request, ByteView head, std::size_t total) const;
 
   Services& services_;
+  SecuredCalls secured_;
   const SettingsReader settings_;
   const routing::HandleCodec handles_;
   Counter& refused_;

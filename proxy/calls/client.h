@@ -14,6 +14,12 @@ namespace slice::proxy {
 class Call;
 struct CallTag {};
 
+// What a client has under way. It ends with its client, without a reply.
+class UnderWay : public ListHook<CallTag> {
+ public:
+  virtual ~UnderWay() = default;
+};
+
 // Where a call came from: a TCP connection or a datagram's sender. Its calls end with it.
 class Client {
  public:
@@ -23,7 +29,9 @@ class Client {
   virtual ~Client();
 
   virtual rpc::Endpoint endpoint() const = 0;
-  virtual TransportSecurity transport() const { return TransportSecurity::kNone; }
+  virtual CallSecurity security() const { return {}; }
+  // Whether its users may come by Kerberos (SecuredCalls): not by datagrams.
+  virtual bool may_be_secured() const { return false; }
   // Whether TLS can be begun now; and that it is wanted, as soon as what was answered so far is sent.
   virtual bool may_begin_tls() const { return false; }
   virtual void begin_tls() {}
@@ -44,13 +52,14 @@ class Client {
   virtual void call_begins() {}
   virtual void call_ends() {}
 
+  // One more that ends with it, unless it ends before.
+  void adopt(UnderWay& one) { calls_.push_back(one); }
   // Ends every call under way, without replies.
   void drop_calls();
   bool has_calls() const { return !calls_.empty(); }
 
  private:
-  friend class Call;
-  IntrusiveList<Call, CallTag> calls_;
+  IntrusiveList<UnderWay, CallTag> calls_;
 };
 
 }  // namespace slice::proxy

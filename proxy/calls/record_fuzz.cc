@@ -84,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                       encoder, maps, metrics, nullptr);
     static const EnsembleConfig ensemble;
     static const LiveSettings settings(settings_of(ensemble));
-    CallRouter router(services, ensemble, settings);
+    CallRouter router(services, ensemble, settings, nullptr);
     Sink client;
     Harness harness(router, client, size > 0 && (data[0] & 1) != 0);
     RecordReader reader(harness);

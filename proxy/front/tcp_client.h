@@ -36,7 +36,8 @@ class TcpClient : public Client, public rpc::Admission::Member, private RecordHa
   void close(std::string_view why);
 
   rpc::Endpoint endpoint() const override { return peer_; }
-  TransportSecurity transport() const override { return transport_; }
+  CallSecurity security() const override { return {.transport = transport_}; }
+  bool may_be_secured() const override { return true; }
   bool may_begin_tls() const override;
   void begin_tls() override;
   void reply(Call& call, const BufferChain& record) override;

@@ -1,6 +1,7 @@
 #include "proxy/programs/mount_program.h"
 
 #include "routing/place.h"
+#include "rpc/gss.h"
 #include "service/access.h"
 #include "wire/nfs3.h"
 
@@ -98,7 +99,7 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
         refused_.add();
         note_refused(call.client, copy, found);
       }
-      mount3::encode(results, {found.status, found.handle, {rpc::kAuthSys, rpc::kAuthNone}});
+      mount3::encode(results, {found.status, found.handle, flavors(call.client.address)});
       co_return rpc::Outcome::kReply;
     }
     case mount3::Procedure::kDump: {
@@ -129,6 +130,21 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
     default:
       co_return rpc::Outcome::kNoProcedure;
   }
+}
+
+// By which the client's users may come; a client that was told none takes the first that it has (RFC 2623
+// section 2.7).
+std::vector<std::uint32_t> MountProgram::flavors(IpAddress client) const {
+  const auto settings = settings_.get();
+  const ExportConfig* entry = settings->export_for(client);
+  const SecurityFlavors taken = entry != nullptr ? entry->flavors : SecurityFlavors{};
+  std::vector<std::uint32_t> out;
+  if (taken.has(SecurityFlavor::kSys)) out = {rpc::kAuthSys, rpc::kAuthNone};
+  if (config_.proxy.kerberos_keytab.empty()) return out;
+  for (const SecurityFlavor each : {SecurityFlavor::kKrb5, SecurityFlavor::kKrb5i, SecurityFlavor::kKrb5p}) {
+    if (taken.has(each)) out.push_back(rpc::pseudo_flavor(each));
+  }
+  return out;
 }
 
 // What it cannot have since a server did not answer is no matter of access.

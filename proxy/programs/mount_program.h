@@ -38,6 +38,7 @@ class MountProgram : public rpc::Program {
   Task<Found> mount(rpc::Endpoint client, std::string path);
   Task<Found> step(const std::vector<std::uint8_t>& directory, const std::string& name);
   std::vector<mount3::ExportEntry> exports() const;
+  std::vector<std::uint32_t> flavors(IpAddress client) const;
 
   const EnsembleConfig& config_;
   const LiveSettings& settings_;

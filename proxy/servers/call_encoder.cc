@@ -14,7 +14,7 @@ void CallEncoder::put_header(rpc::XdrWriter& out, const Origin& origin, const rp
     verifier.generation = Generation{slice_load_relaxed32(&sender_.config->generation)};
     verifier.client = origin.client;
     verifier.client_xid = origin.xid;
-    verifier.transport = origin.transport;
+    verifier.security = origin.security;
     verifier.layout = origin.layout;
     encode_member_header(out, call, verifier);
   } else if (origin.client.port != 0) {

@@ -13,7 +13,7 @@ namespace slice::proxy {
 struct Origin {
   rpc::Endpoint client;
   Xid xid;
-  TransportSecurity transport = TransportSecurity::kNone;
+  CallSecurity security;
   std::uint32_t credential_flavor = rpc::kAuthNone;
   Buffer credential;        // its body, a copy
   rpc::LayoutStamp layout;  // with a WRITE of a file that has one; else nothing is said

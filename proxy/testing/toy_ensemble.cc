@@ -98,7 +98,7 @@ void ToyServer::release() {
 
 Task<rpc::Outcome> ToyServer::handle(const rpc::Call& call, rpc::XdrWriter& results) {
   ++calls;
-  transport = call.transport;
+  security = call.security;
   xids.push_back(call.xid);
   if (drops > 0) {
     --drops;
@@ -303,6 +303,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   worker_options.limits = options.limits;
   worker_options.udp_senders = options.udp_senders;
   worker_options.tls = options.tls;
+  worker_options.gss = options.gss;
   latencies.learn(tables->wire());
   worker_options.latencies = &latencies;
   worker_options.local = local ? &*local : nullptr;

@@ -38,6 +38,7 @@ struct ToyOptions {
   std::size_t udp_senders = UdpFront::kMostSenders;
   bool local = false;             // servers have no sockets: they share the worker's process
   const rpc::Tls* tls = nullptr;  // that clients may ask for
+  GssService* gss = nullptr;      // by which users may come
 };
 
 class ToyEnsemble;
@@ -85,8 +86,8 @@ class ToyServer : public rpc::Program {
   std::size_t held() const { return held_.size(); }
   std::uint64_t calls = 0;
   std::vector<Xid> xids;
-  TransportSecurity transport = TransportSecurity::kNone;  // of the last call
-  bool stale_size = false;                                 // believes that files end where its own bytes end
+  CallSecurity security;    // of the last call
+  bool stale_size = false;  // believes that files end where its own bytes end
 
  private:
   friend class ToyEnsemble;
