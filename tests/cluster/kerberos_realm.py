@@ -189,10 +189,12 @@ class Realm:
     # --- users outside guests ---------------------------------------------------------
 
     def ticket(self, user):
-        """Variables of a program that is to be this user: a cache of tickets, freshly got in the realm's namespace."""
+        """Variables of a program that is to be this user: a cache of tickets, freshly got in the realm's namespace, with one
+        for the service, so that it need not ask the KDC."""
         cache = self.folder / f"cache-{user.replace('/', '-')}"
         keytab = self.client_folder / ("users.keytab" if user in self.users else "machine.keytab")
         self.run(*uml.in_netns(self.netns, "kinit", "-k", "-t", str(keytab), "-c", str(cache), user))
+        self.run(*uml.in_netns(self.netns, "kvno", "-q", "-c", str(cache), self.service))
         return {**self.variables, "KRB5CCNAME": f"FILE:{cache}"}
 
     # --- kernel clients ---------------------------------------------------------------
