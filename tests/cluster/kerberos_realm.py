@@ -63,9 +63,9 @@ for try in $(seq 50); do grep -qs . @LOG@ && break; sleep 0.1; done
 for user in @LOGGED_IN@; do @SHOWN@/login $user; done
 """
 
-# In a guest: `login USER` gets the user a ticket, as after a password; `as USER COMMAND...` runs it with the user's rights, and `logout USER`.
+# In a guest: `login USER [PRINCIPAL]` gets the user a ticket, as after a password; `as USER COMMAND...` runs it with the user's rights, and `logout USER`.
 TOOLS = {
-    "login": "#!/bin/sh\nexec @SHOWN@/as $1 kinit -k -t @SHOWN@/users.keytab -c /tmp/krb5cc_$(id -u $1) $1\n",
+    "login": "#!/bin/sh\nexec @SHOWN@/as $1 kinit -k -t @SHOWN@/users.keytab -c /tmp/krb5cc_$(id -u $1) ${2:-$1}\n",
     "logout": "#!/bin/sh\nexec @SHOWN@/as $1 kdestroy -q -c /tmp/krb5cc_$(id -u $1)\n",
     "as": "#!/bin/sh\nuser=$1; shift\nexec setpriv --reuid $user --regid $(id -g $user) --init-groups \"$@\"\n",
 }
@@ -79,35 +79,22 @@ def missing():
 
 
 class Realm:
-    """A context: krb5kdc serves in the namespace at `address`, one of its own that clients reach; `server` is where the service's name leads.
+    """prepare() makes the files, which are there before a service is started; within serving() krb5kdc serves in the namespace, at `address`, one
+    of its own that clients reach. `server` is where the service's name leads.
 
-    users: accounts of this host that have principals; names with "/" are principals as they are. `lives`: {principal: seconds} for tickets that
-    shall end early; those of the service end a user's tickets for it, whatever the user's own have."""
+    users: accounts of this host that have principals."""
 
     ENCTYPES = "aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha1-96:normal"
 
-    def __init__(self, folder, netns, address, server, *, users=(), lives=None, skew=3, enctypes=ENCTYPES):
+    def __init__(self, folder, netns, address, server, *, users=(), skew=3, enctypes=ENCTYPES):
         if why := missing():
             raise uml.UmlError(why)
         self.folder, self.netns, self.address, self.server = pathlib.Path(folder), netns, address, server
         self.client_folder = self.folder / "client"
         self.service = f"nfs/{SERVICE}"
         self.keytab = self.folder / "service.keytab"
-        self.users, self.lives = list(users), dict(lives or {})
-        self.skew, self.enctypes = skew, enctypes
+        self.users, self.skew, self.enctypes = list(users), skew, enctypes
         self.process = None
-
-    def __enter__(self):
-        try:
-            self.prepare()
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
 
     # --- programs of the realm --------------------------------------------------------
 
@@ -156,11 +143,14 @@ class Realm:
         lines = []
         for name, file in [(self.service, self.keytab), *((name, self.client_folder / "machine.keytab") for name in machine),
                            *((name, self.client_folder / "users.keytab") for name in self.users)]:
-            life = f'-maxlife "{self.lives[name]} seconds" ' if name in self.lives else ""
-            lines += [f"addprinc {life}-randkey {name}", f"ktadd -q -norandkey -k {file} {name}"]
+            lines += [f"addprinc -randkey {name}", f"ktadd -q -norandkey -k {file} {name}"]
         self.admin(*lines)
         if self.users:
             (self.client_folder / "users.keytab").chmod(0o644)  # each user logs in by it, under rights of his own
+
+    def live(self, principal, seconds):
+        """Tickets of this user, or for this service whoever has them, end after so many seconds from now on."""
+        self.admin(f'modprinc -maxlife "{seconds} seconds" {principal}')
 
     def start(self):
         """krb5kdc, which answers when this returns."""
@@ -174,6 +164,15 @@ class Realm:
             if time.monotonic() > end or self.process.poll() is not None:
                 raise uml.UmlError(f"krb5kdc does not serve: {(self.folder / 'kdc.out').read_text()[-500:]}")
             time.sleep(0.1)
+
+    @contextlib.contextmanager
+    def serving(self):
+        """The KDC of files that prepare() made before there was a namespace for it."""
+        try:
+            self.start()
+            yield self
+        finally:
+            self.stop()
 
     def stop(self):
         """The KDC is away; start() brings it back, with all that it knew."""
