@@ -44,6 +44,7 @@ def no_answer(caller, message, patience=1.5):
 def is_well(scene, context, what):
     """The context goes on."""
     if is_known(scene, what):
+        context.sequence += 1  # as the call has, that others used up
         return True
     try:
         status, _ = context.nfs(rpc.GETATTR, getattr_of(scene))
@@ -55,6 +56,7 @@ def is_well(scene, context, what):
 def answered(scene, context, what, wanted, **settings):
     """wanted: (auth_stat, accept_stat) that are right."""
     if is_known(scene, what):
+        context.sequence += 1
         return True
     try:
         answer = context.ask(rpc.GETATTR, getattr_of(scene), **settings)
