@@ -39,12 +39,11 @@ def say(ok, what, got=""):
     return ok
 
 
-class Scene:
-    def __init__(self, target, guest, options):
-        self.target, self.guest, self.options = target, guest, options
-        self.config = pathlib.Path(target.facts["config"])
-        self.first = self.config.read_text()
-        self.steps = 0
+class Steps:
+    """A guest whose command is GUEST, and its scripts one after another."""
+
+    def __init__(self, guest):
+        self.guest, self.steps = guest, 0
 
     def run(self, script):
         """(exit code, what it said) of a script in the guest."""
@@ -55,6 +54,14 @@ class Scene:
             raise uml.UmlError(f"the guest has ended: {self.guest.text[-500:]}{self.guest.console[-500:]}")
         said = "\n".join(re.findall(rf"^{self.steps}: (.*)$", self.guest.text, re.M))
         return int(re.search(rf"^{self.steps}= (\d+)", self.guest.text, re.M).group(1)), said
+
+
+class Scene(Steps):
+    def __init__(self, target, guest, options):
+        super().__init__(guest)
+        self.target, self.options = target, options
+        self.config = pathlib.Path(target.facts["config"])
+        self.first = self.config.read_text()
 
     def works(self, what, script):
         code, said = self.run(script)

@@ -28,6 +28,7 @@ import health
 import hostile
 import ipv6
 import joining
+import kerberos
 import load
 import locks
 import lost_manager_state
@@ -402,6 +403,8 @@ SUITES = {
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
     "encryption": (encryption.encryption, "clients that ask for TLS: nothing to be read, exports that want it take nothing else, certificates come and go"),
+    "kerberos": (kerberos.kerberos, "users who show tickets: sec=krb5, krb5i, krb5p by kernel clients and by hand; contexts end, the proxy and the KDC are away"),
+    "kerberos-peer": (kerberos.kerberos_of_peer, "the same against NFS-Ganesha"),
     "ipv6": (ipv6.ipv6, "a volume with addresses of both families: mounts, locks, exports and loads by either, and servers of IPv6 alone"),
     "tls": (tls.tls, "sessions over TLS: nothing to be read between members, a revoked certificate is nobody's"),
     "page": (page.page, "slice-webd: what Chromium shows of an ensemble, in light and dark, and what others get of it"),
@@ -414,4 +417,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"acls", "address6", "ipv6", "quotas", "address", "locks", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "encryption", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"acls", "kerberos", "kerberos-peer", "address6", "ipv6", "quotas", "address", "locks", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "encryption", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

@@ -77,12 +77,13 @@ class Certificates(Authority):
 
 
 class Sniffer:
-    """Counts packets with the pattern at the proxy's links while it is open."""
+    """Counts packets with the pattern at the proxy's links, or these of another namespace, while it is open."""
 
-    def __init__(self, target):
-        shown = subprocess.run(uml.in_netns(target.facts["proxy"], "ip", "-json", "link"), capture_output=True, text=True, check=True).stdout
-        links = [link["ifname"] for link in json.loads(shown) if link["ifname"] == "client" or link["ifname"].startswith("host")]
-        self.process = subprocess.Popen(uml.in_netns(target.facts["proxy"], "python3", "-c", SNIFFER, PATTERN.decode(), *links),
+    def __init__(self, target, netns=None, links=()):
+        netns = netns or target.facts["proxy"]
+        shown = subprocess.run(uml.in_netns(netns, "ip", "-json", "link"), capture_output=True, text=True, check=True).stdout
+        links = links or [link["ifname"] for link in json.loads(shown) if link["ifname"] == "client" or link["ifname"].startswith("host")]
+        self.process = subprocess.Popen(uml.in_netns(netns, "python3", "-c", SNIFFER, PATTERN.decode(), *links),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.process.stdout.readline()
 

@@ -129,7 +129,7 @@ class Guest:
 
     def __init__(self, netns, server, command, *, export="/", options="", proto="tcp", port=2049, mount_port=20048,
                  kernel=None, memory="512M", shares=None, environment=None, timeout=300, output=None, mount=True,
-                 locks=False, modules=(), host=None, status=None):
+                 locks=False, modules=(), host=None, status=None, before="", name=None):
         """command: list run with the mount as its working folder (SLICE_MOUNT names it).
         options: extra mount options. shares: {name: host folder} shown at /run/slice/NAME, read-only.
         output: file object that receives the command's output as it comes; then the end of the console is told too, on
@@ -138,12 +138,15 @@ class Guest:
         those of a client. host: number of its address in its network, where it is to have a certain one.
         port: 0 leaves it to the client to find the ports, by rpcbind.
         locks: rpcbind and rpc.statd run, and it mounts without nolock; status: a folder that keeps what rpc.statd does, so
-        that a guest which boots again with the same tells servers of it, as a host does."""
+        that a guest which boots again with the same tells servers of it, as a host does.
+        before: shell lines that it runs before it mounts. name: of the server, by which it mounts, where that is not to be its address;
+        the guest must know what it means."""
         self.netns, self.server, self.command = netns, server, list(command)
         self.export, self.options, self.proto = export, options, proto
         self.port, self.mount_port = port, mount_port
         self.kernel, self.memory, self.mount, self.locks = kernel, memory, mount, locks
         self.modules, self.host, self.status = [*MODULES, *modules], host, status
+        self.before, self.name = before, name
         self.shares, self.environment = dict(shares or {}), dict(environment or {})
         self.timeout, self.output = timeout, output
         self.text, self.console = "", ""
@@ -235,6 +238,7 @@ class Guest:
             lines += ["rpc.statd" if self.status else "rpc.statd --no-notify"]
         self.environment.setdefault("SLICE_MOUNT", "/mnt")
         lines += [f"export {name}={shlex.quote(str(value))}" for name, value in self.environment.items()]
+        lines += [self.before] if self.before else []
         command = " ".join(shlex.quote(word) for word in self.command)
         run = f"cd /mnt && {{ {command}; }} < /dev/null > /dev/tty1 2>&1; code=$?; cd /"
         lines += ["stty -F /dev/tty1 -opost"]
@@ -244,7 +248,7 @@ class Guest:
             options += f",port={self.port},mountport={self.mount_port}" if self.port else ""
             options += "" if self.locks else ",nolock"
             options += f",{self.options}" if self.options else ""
-            source = shlex.quote(f"[{self.server}]:{self.export}" if self.is_ipv6 else f"{self.server}:{self.export}")
+            source = shlex.quote(f"{self.name or (f'[{self.server}]' if self.is_ipv6 else self.server)}:{self.export}")
             lines += [f"if mount.nfs {source} /mnt -o {options} > /dev/tty1 2>&1; then {run}; "
                       f"else echo 'mount failed' > /dev/tty1; code={EXIT_NO_BOOT}; fi"]
         else:
