@@ -305,7 +305,7 @@ TEST_F(GssFrontTest, ACallIsTakenOnce) {
   EXPECT_TRUE(is_silent(getattr(372)));
   EXPECT_TRUE(is_silent(getattr(373)));
   EXPECT_EQ(refused("sequence"), 3u);
-  const rpc::ReplyHeader used_up = header_of(getattr(rpc::kGssMaxSequence));
+  const rpc::ReplyHeader used_up = header_of(getattr(rpc::kGssMaxSequence + 1));
   EXPECT_FALSE(used_up.accepted);
   EXPECT_EQ(used_up.auth_stat, rpc::AuthStat::kGssContextProblem);
 }

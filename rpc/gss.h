@@ -14,7 +14,7 @@ namespace slice::rpc {
 
 inline constexpr std::uint32_t kGssVersion = 1;
 inline constexpr std::uint32_t kGssMaxSequence =
-    0x80000000;                                        // section 5.3.3.1: from there on a context is used up
+    0x80000000;                                        // section 5.3.3.1: behind it a context is used up
 inline constexpr std::size_t kMaxGssHandle = 16;       // of those that are made here
 inline constexpr std::size_t kMaxGssToken = 64 << 10;  // of Kerberos with all that Active Directory adds
 

@@ -201,7 +201,7 @@ std::optional<AuthStat> SecuredCalls::verify(const Client& client, ByteView head
     gss_->note(Refused::kVerifier, client.endpoint(), "its header is not the user's");
     return AuthStat::kGssCredentialProblem;
   }
-  if (of.credential.sequence < rpc::kGssMaxSequence) return std::nullopt;
+  if (of.credential.sequence <= rpc::kGssMaxSequence) return std::nullopt;
   gss_->note(Refused::kSequence, client.endpoint(), "its context is used up");
   return AuthStat::kGssContextProblem;
 }

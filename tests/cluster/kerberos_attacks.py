@@ -209,8 +209,17 @@ def send_and_receive(caller, calls, count):
             caller.receive()
 
 
+def not_over_udp(scene):
+    """Where users come over TCP alone, a datagram that asks for a context says so at once."""
+    if "udp" in scene.transports or is_known(scene, "garbage"):
+        return True
+    with scene.sys(transport="udp") as caller:
+        answer = gss.Answer.of(caller.exchange(gss.init_call(b"token")))
+        return say(answer.denied == gss.REJECTEDCRED, "a context over UDP is denied", answer)
+
+
 def attacks(scene):
-    ok = True
+    ok = not_over_udp(scene)
     for transport in scene.transports:
         ok &= wrong_calls(scene, transport) & numbers(scene, transport)
     return ok & lengths_lie(scene) & others_contexts(scene) & ended_contexts(scene) & garbage(scene) & many_contexts(scene)
