@@ -360,6 +360,22 @@ TEST_P(Split, AWriteThatIsAlwaysSentTooEarlyMakesItsClientWait) {
   }
 }
 
+// What nobody answers is told of, with what it waits for, each call once.
+TEST(LateCalls, AreTold) {
+  Model model({.late = std::chrono::milliseconds(300)});
+  model.write(0, pattern(200 << 10, 1));
+  for (auto& server : model.ensemble.servers) server->hold = true;
+  model.client->send_record(model.ensemble.read_call(Xid{77}, 42, 0, 200 << 10).view());
+  Counter& late = model.ensemble.metrics.counter("proxy_late_calls_total");
+  ::testing::internal::CaptureStderr();
+  ASSERT_TRUE(model.ensemble.run_until([&] { return late.value() == 1; }));
+  EXPECT_FALSE(model.ensemble.run_until([&] { return late.value() > 1; }, std::chrono::milliseconds(1500)));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("a call is late: READ of file 0x2a at 0, 204800 bytes, waits for site "));
+  for (auto& server : model.ensemble.servers) server->release();
+  ASSERT_TRUE(model.ensemble.run_until([&] { return model.client->replies.size() == 1; }));
+}
+
 TEST(LocalCalls, WhatAServerDropsIsSentAgain) {
   Model model({.local = true});
   model.write(0, pattern(1000, 1));

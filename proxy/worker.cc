@@ -46,7 +46,11 @@ Worker::Worker(Loop& loop, Connector& connector, const Options& options, Attribu
       accepted_(metrics.counter("proxy_connections_total", "clients' TCP connections accepted")),
       refused_(metrics.counter("proxy_connections_refused_total",
                                "clients' TCP connections refused: over the limit")),
+      late_(metrics.counter(
+          "proxy_late_calls_total",
+          "clients' calls over TCP that were not answered within 10 s; the log says what they wait for")),
       udp_senders_(options.udp_senders),
+      late_after_(options.late),
       outside_(options.tables.outside()) {
   services_.serving = options.serving;
   follow_settings();
@@ -107,10 +111,20 @@ void Worker::follow_settings() {
   admission_->limit_clients(limits);
 }
 
+void Worker::look_for_late_calls() {
+  for (const auto& [client, owned] : clients_) {
+    client->tell_late(loop_.now() - late_after_, [&, who = client->endpoint()](const UnderWay& call) {
+      late_.add();
+      if (late_log_.allow()) log_warning("a call is late: {} from={}", call.about(), rpc::to_string(who));
+    });
+  }
+}
+
 void Worker::tick() {
   tick_ = loop_.after(kWorkerTick, [this] { tick(); });
   MonoTime now = loop_.now();
   follow_settings();
+  look_for_late_calls();
   local_.tick();
   if (udp_ != nullptr) udp_->tick(now);
 }

@@ -34,6 +34,8 @@ class Worker : private TcpClient::Owner {
     const ServingTime* serving = nullptr;  // until when clients' requests are taken; none: for ever
     const rpc::Tls* tls = nullptr;         // that clients may ask for; none: there is none
     GssService* gss = nullptr;             // by which users may come; none: by none
+    // A call that takes so long is told of: a server's restart or takeover is shorter.
+    Duration late = std::chrono::seconds(10);
   };
   // What clients of a worker with that much memory may have of it.
   static rpc::Admission::Limits client_limits(std::size_t memory);
@@ -56,6 +58,8 @@ class Worker : private TcpClient::Owner {
   Plumbing plumbing() { return {loop_, pool_, legs_, flusher_, local_, connector_}; }
   void on_closed(TcpClient& client) override;
   void tick();
+  // Tells of the calls that take long.
+  void look_for_late_calls();
   // Takes the limits of the settings, where those have changed.
   void follow_settings();
 
@@ -75,14 +79,15 @@ class Worker : private TcpClient::Owner {
   Budget budget_;
   TlsOffer tls_offer_;
   std::shared_ptr<rpc::Admission> admission_;
-  Counter &accepted_, &refused_;
+  Counter &accepted_, &refused_, &late_;
   std::unordered_map<TcpClient*, std::unique_ptr<TcpClient>> clients_;
   std::vector<std::unique_ptr<TcpClient>> closed_;
   const std::size_t udp_senders_;
+  const Duration late_after_;
   const bool
       outside_;  // its clients are programs of its own host, and not the ensemble's to judge: root's alone
   std::unique_ptr<UdpFront> udp_;
-  LogLimiter refused_log_{1};
+  LogLimiter refused_log_{1}, late_log_{5};
   TimerId tick_ = TimerId::kNone;
 };
 

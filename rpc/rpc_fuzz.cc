@@ -3,6 +3,7 @@
 // cut.
 #include <cstdlib>
 
+#include "rpc/gss.h"
 #include "rpc/record.h"
 #include "rpc/testing/test_programs.h"
 
@@ -55,6 +56,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ByteView input(data + 2, size - 2);
   (void)decode_reply(input);
   (void)decode_auth_sys(input);
+  (void)decode_gss_credential(input);
+  (void)decode_gss_integrity(input);
+  (void)decode_gss_privacy(input);
   spawn(dispatch(dispatcher, Buffer(input)));
   cut_and_dispatch(dispatcher, input, 1 + data[0] + std::size_t{data[1]} * 64);
   echo.release();

@@ -13,9 +13,9 @@ constexpr std::size_t kNominal = 2048;  // bytes that every call holds: itself, 
 }  // namespace
 
 Call::Call(Services& services, Client& client, CallFacts facts)
-    : services_(services), client_(client), facts_(std::move(facts)), began_(services.plumbing.loop.now()) {
+    : UnderWay(services.plumbing.loop.now()), services_(services), client_(client), facts_(std::move(facts)) {
   if (services.tracer != nullptr && services.tracer->on())
-    trace_ = std::make_unique<Trace>(services.plumbing.loop, began_);
+    trace_ = std::make_unique<Trace>(services.plumbing.loop, began);
   client.adopt(*this);
   client.call_begins();
   charge(kNominal);
@@ -25,6 +25,11 @@ Call::~Call() {
   ListHook<CallTag>::unlink();
   client_.release(charged_);
   client_.call_ends();
+}
+
+std::string Call::about() const {
+  return fmt::format("{} of file {:#x} at {}, {} bytes, waits for {}", nfs3::procedure_name(facts_.procedure),
+                     facts_.fileid.value, facts_.offset, facts_.count, waits_for());
 }
 
 void Call::charge(std::size_t bytes) {
@@ -56,7 +61,7 @@ void Call::finish(const BufferChain& record) {
 void Call::tell_tracer(std::uint32_t status, std::size_t sent) {
   const Loop& loop = services_.plumbing.loop;
   const MonoTime now = trace_->now();
-  const Duration took = now - began_;
+  const Duration took = now - began;
   if (!services_.tracer->wants(took)) return;
   wire::TraceRecord record{.began = WallTime{loop.wall().ns - took.count()},
                            .took = took,
@@ -78,7 +83,7 @@ void Call::tell_tracer(std::uint32_t status, std::size_t sent) {
 
 void Call::finish() {
   if (trace_ != nullptr) tell_tracer(0, 0);  // a long READ, whose reply went on as it came
-  services_.count_latency(facts_.procedure, began_);
+  services_.count_latency(facts_.procedure, began);
   delete this;
 }
 

@@ -44,6 +44,7 @@ class Call : public LegOwner, public UnderWay {
   virtual void on_request_piece(const BufferRef&) {}
   virtual void on_request_end() {}
   const CallFacts& facts() const { return facts_; }
+  std::string about() const override;
 
  protected:
   // Gives the client its reply and ends: the last thing a call does.
@@ -56,6 +57,7 @@ class Call : public LegOwner, public UnderWay {
   bool take_up(Leg& leg);
   // Encodes and sends one leg to where routing::place_of() has it.
   void dispatch(Leg& leg, const slice_route& route, ByteView head, const BufferChain& data);
+  virtual std::string waits_for() const { return "nothing"; }
   // A server's reply as the client gets it: mark, xid, attributes.
   BufferChain rewrite(const BufferChain& reply, PatchedReply& patched);
 
@@ -66,7 +68,6 @@ class Call : public LegOwner, public UnderWay {
  private:
   void tell_tracer(std::uint32_t status, std::size_t sent);
 
-  const MonoTime began_;
   std::size_t charged_ = 0;
   std::unique_ptr<Trace> trace_;  // where somebody watches
 };

@@ -2,9 +2,12 @@
 #ifndef SLICE_PROXY_CALLS_CLIENT_H
 #define SLICE_PROXY_CALLS_CLIENT_H
 
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include "common/config.h"
+#include "common/loop.h"
 #include "proxy/stream/intrusive_list.h"
 #include "proxy/stream/out_queue.h"
 #include "rpc/endpoint.h"
@@ -17,7 +20,13 @@ struct CallTag {};
 // What a client has under way. It ends with its client, without a reply.
 class UnderWay : public ListHook<CallTag> {
  public:
+  explicit UnderWay(MonoTime began_at) : began(began_at) {}
   virtual ~UnderWay() = default;
+  // For the log: what it is, and what it waits for.
+  virtual std::string about() const = 0;
+
+  const MonoTime began;
+  bool told = false;  // that it takes long
 };
 
 // Where a call came from: a TCP connection or a datagram's sender. Its calls end with it.
@@ -57,6 +66,10 @@ class Client {
   // Ends every call under way, without replies.
   void drop_calls();
   bool has_calls() const { return !calls_.empty(); }
+  // Of those under way, of which there is one at least.
+  const UnderWay& oldest() const { return *calls_.front(); }
+  // All that began before then and were not told of; they are from now on.
+  void tell_late(MonoTime then, const std::function<void(const UnderWay&)>& tell);
 
  private:
   IntrusiveList<UnderWay, CallTag> calls_;

@@ -13,6 +13,7 @@ class PlainCall : public Call {
 
  private:
   void on_reply(Leg& leg, const BufferChain& reply) override;
+  std::string waits_for() const override { return leg_.about(); }
 
   Leg leg_;
 };

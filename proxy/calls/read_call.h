@@ -23,6 +23,7 @@ class ReadCall : public Call {
   };
   void send(std::size_t index, std::uint64_t offset, std::uint32_t count);
   void on_reply(Leg& leg, const BufferChain& reply) override;
+  std::string waits_for() const override { return unfinished(pieces_); }
   RecordHandler::Take on_reply_head(Leg& leg, ByteView head, std::size_t total) override;
   void on_reply_piece(Leg& leg, const BufferRef& piece) override;
   void on_reply_end(Leg& leg) override;

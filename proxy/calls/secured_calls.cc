@@ -44,7 +44,8 @@ void begin_reply(rpc::XdrWriter& out, Xid xid, ByteView checksum) {
 class SecuredCalls::Opened : public UnderWay, private Client {
  public:
   Opened(Services& services, Client& outer, const Head& head)
-      : services_(services),
+      : UnderWay(services.plumbing.loop.now()),
+        services_(services),
         outer_(outer),
         context_(head.context),
         sequence_(head.credential.sequence),
@@ -55,6 +56,10 @@ class SecuredCalls::Opened : public UnderWay, private Client {
   ~Opened() override {
     ends_ = true;
     drop_calls();
+  }
+
+  std::string about() const override {
+    return "by Kerberos, " + (has_calls() ? oldest().about() : std::string("no call"));
   }
 
   // False: it is no call, and nothing is under way.
@@ -138,8 +143,8 @@ class SecuredCalls::Opened : public UnderWay, private Client {
 // A first message whose context is being made.
 class SecuredCalls::Making : public UnderWay {
  public:
-  Making(std::shared_ptr<Waiting> all, std::uint64_t number, Client& client, std::size_t bytes)
-      : all_(std::move(all)), number_(number), client_(client), bytes_(bytes) {
+  Making(MonoTime now, std::shared_ptr<Waiting> all, std::uint64_t number, Client& client, std::size_t bytes)
+      : UnderWay(now), all_(std::move(all)), number_(number), client_(client), bytes_(bytes) {
     client.adopt(*this);
     client.call_begins();
     client.charge(bytes_);
@@ -151,6 +156,7 @@ class SecuredCalls::Making : public UnderWay {
     client_.call_ends();
   }
   Client& client() { return client_; }
+  std::string about() const override { return "a security context waits to be made"; }
 
  private:
   const std::shared_ptr<Waiting> all_;
@@ -343,7 +349,7 @@ bool SecuredCalls::init(Client& client, const BufferChain& message, const Head& 
     gss_->note(Refused::kBusy, client.endpoint(), "too many users come at once");
     return true;  // it asks again
   }
-  new Making(waiting_, number, client, token.size());
+  new Making(services_.plumbing.loop.now(), waiting_, number, client, token.size());
   return true;
 }
 

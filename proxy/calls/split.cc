@@ -48,4 +48,15 @@ std::vector<std::unique_ptr<Piece>> split_into_pieces(Services& services, const 
   return pieces;
 }
 
+std::string unfinished(const std::vector<std::unique_ptr<Piece>>& pieces) {
+  constexpr std::size_t kMostTold = 3;
+  std::string out;
+  std::size_t left = 0;
+  for (const auto& piece : pieces) {
+    if (piece->done || ++left > kMostTold) continue;
+    out += (out.empty() ? "" : "; ") + piece->leg.about();
+  }
+  return left > kMostTold ? fmt::format("{}; and {} more", out, left - kMostTold) : out;
+}
+
 }  // namespace slice::proxy

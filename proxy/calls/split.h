@@ -22,6 +22,9 @@ struct Piece {
 std::vector<std::unique_ptr<Piece>> split_into_pieces(Services& services, const CallFacts& facts,
                                                       LegOwner& owner);
 
+// What those that are not done wait for, for the log; of many the first.
+std::string unfinished(const std::vector<std::unique_ptr<Piece>>& pieces);
+
 }  // namespace slice::proxy
 
 #endif  // SLICE_PROXY_CALLS_SPLIT_H

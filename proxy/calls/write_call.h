@@ -28,6 +28,9 @@ class WriteCall : public Call {
   void advance();
   void send(std::size_t index);
   void on_reply(Leg& leg, const BufferChain& reply) override;
+  std::string waits_for() const override {
+    return current_ < pieces_.size() ? "its own bytes" : unfinished(pieces_);
+  }
   SiteId coordinator() const;
   std::optional<rpc::LayoutStamp> wanted_stamp(const BufferChain& reply) const;
   void send_again(std::size_t index);

@@ -21,6 +21,12 @@ void Leg::note_answered() const {
              asked_at);
 }
 
+std::string Leg::about() const {
+  const std::string place = fmt::format("site {} of class {}", site, site_class);
+  if (sends == 0) return place + ", whose server cannot be reached";
+  return fmt::format("{} at {}, sent {} times", place, rpc::to_string(server), sends);
+}
+
 bool LegTable::add(Leg& leg) {
   constexpr std::uint32_t kSlots = 1u << kSlotBits;
   if (free_.empty()) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/loop.h"
@@ -71,6 +72,8 @@ struct Leg : ListHook<LegTag> {
     if (trace != nullptr) note_answered();
   }
   void note_answered() const;
+  // For the log: where it is.
+  std::string about() const;
 };
 
 // Legs by xid. An xid is not given again until 2^14 others of its slot were, so that a late second reply

@@ -304,6 +304,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
   worker_options.udp_senders = options.udp_senders;
   worker_options.tls = options.tls;
   worker_options.gss = options.gss;
+  worker_options.late = options.late;
   latencies.learn(tables->wire());
   worker_options.latencies = &latencies;
   worker_options.local = local ? &*local : nullptr;

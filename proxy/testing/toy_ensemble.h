@@ -39,6 +39,7 @@ struct ToyOptions {
   bool local = false;             // servers have no sockets: they share the worker's process
   const rpc::Tls* tls = nullptr;  // that clients may ask for
   GssService* gss = nullptr;      // by which users may come
+  Duration late = std::chrono::seconds(10);
 };
 
 class ToyEnsemble;
