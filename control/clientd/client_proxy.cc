@@ -29,14 +29,24 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
   return port;
 }
 
+// An address of IPv6 that ports follow is in brackets.
 Result<Server> parse_server(std::string_view text) {
-  Server server;
-  const std::size_t first = text.find(':');
-  auto address = parse_address(text.substr(0, first));
+  std::string_view host = text, ports;
+  const bool bracketed = text.starts_with('[');
+  const bool alone = parse_address(text).has_value();
+  if (!alone) {
+    const std::size_t end = bracketed ? text.find("]:") : text.find(':');
+    if (end == std::string_view::npos)
+      return fail(Errc::kInvalid, "{} is no ADDRESS[:PORT[:MOUNTPORT]]", text);
+    host = bracketed ? text.substr(1, end - 1) : text.substr(0, end);
+    ports = text.substr(end + (bracketed ? 2 : 1));
+  }
+  auto address = parse_address(host);
   if (!address) return fail(std::move(address).error());
+  if (bracketed && address->is_v4()) return fail(Errc::kInvalid, "{}: brackets are for IPv6", text);
+  Server server;
   server.address = *address;
-  if (first == std::string_view::npos) return server;
-  std::string_view ports = text.substr(first + 1);
+  if (alone) return server;
   const std::size_t second = ports.find(':');
   auto port = parse_port(ports.substr(0, second));
   auto mount_port = second == std::string_view::npos ? std::optional(server.mount_port)
@@ -51,7 +61,7 @@ std::string to_string(const Server& server) {
   const Server usual;
   std::string text = address_text(server.address);
   if (server.port == usual.port && server.mount_port == usual.mount_port) return text;
-  text += fmt::format(":{}", server.port);
+  text = rpc::to_string(rpc::Endpoint{server.address, server.port});
   if (server.mount_port != usual.mount_port) text += fmt::format(":{}", server.mount_port);
   return text;
 }

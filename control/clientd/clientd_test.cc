@@ -22,13 +22,15 @@ std::string refused(std::vector<std::string> words) {
 }
 
 TEST(ServerText, SaysPortsWhereTheyAreNotTheUsual) {
-  for (const char* text : {"10.0.0.1", "10.0.0.1:2050", "10.0.0.1:2049:635", "10.0.0.1:1:65535"}) {
+  for (const char* text : {"10.0.0.1", "10.0.0.1:2050", "10.0.0.1:2049:635", "10.0.0.1:1:65535", "fd77::1",
+                           "[fd77::1]:2050", "[fd77::1]:2049:635"}) {
     auto server = parse_server(text);
     ASSERT_TRUE(server) << text;
     EXPECT_EQ(to_string(*server), text);
   }
-  for (const char* text : {"", "host", "10.0.0", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536",
-                           "10.0.0.1:1:", "10.0.0.1:1:2:3", "10.0.0.1:2049x"}) {
+  for (const char* text : {"", "host", "10.0.0", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536", "10.0.0.1:1:",
+                           "10.0.0.1:1:2:3", "10.0.0.1:2049x", "[fd77::1]", "[fd77::1]:", "[10.0.0.1]:2050",
+                           "fd77::1:x", "[fd77::1", "[]:2049", "[fd77::1]2049"}) {
     EXPECT_FALSE(parse_server(text)) << text;
   }
 }
@@ -46,6 +48,24 @@ TEST(MountSlice, MountsFromTheProxyOfThisHost) {
                 "vers=3,proto=tcp,nolock,addr=127.0.0.1,port=40123,mountvers=3,mountproto=tcp,"
                 "mountaddr=10.0.0.1,mountport=20048,noatime,rsize=65536",
                 "server:/some/path", "/mnt"}));
+}
+
+TEST(MountSlice, MountsByIpv6) {
+  auto words = parse({"[fd77::1]:/a:/b", "/mnt", "-o", "proto=tcp6"});
+  ASSERT_TRUE(words) << words.error().message;
+  EXPECT_EQ(words->host, "fd77::1");
+  EXPECT_EQ(words->path, "/a:/b");
+  EXPECT_EQ(words->v6, true);
+  words->server.address = parse_address("fd77::1").value();
+  EXPECT_EQ(mount_command(*words, 40123),
+            (std::vector<std::string>{
+                "mount", "-i", "-t", "nfs", "-o",
+                "vers=3,proto=tcp,nolock,addr=127.0.0.1,port=40123,mountvers=3,mountproto=tcp6,"
+                "mountaddr=fd77::1,mountport=20048",
+                "[fd77::1]:/a:/b", "/mnt"}));
+  EXPECT_THAT(refused({"fd77::1:/", "/mnt"}), HasSubstr("[ADDRESS]:/PATH"));
+  EXPECT_THAT(refused({"[]:/", "/mnt"}), HasSubstr("[ADDRESS]:/PATH"));
+  EXPECT_THAT(refused({"[fd77::1]:/", "/mnt", "-o", "proto=tcp6,mountproto=tcp"}), HasSubstr("other family"));
 }
 
 TEST(MountSlice, SaysWhatCannotBeKept) {

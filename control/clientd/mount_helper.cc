@@ -38,9 +38,10 @@ int run(const std::vector<std::string>& command) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 127;
 }
 
-Result<IpAddress> resolve(const std::string& host) {
-  const addrinfo wanted{
-      .ai_flags = 0, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM};  // docs/ipv6.md, "Limits"
+// The one that this host would go to first (RFC 6724).
+Result<IpAddress> resolve(const std::string& host, std::optional<bool> v6) {
+  const int family = !v6 ? AF_UNSPEC : *v6 ? AF_INET6 : AF_INET;
+  const addrinfo wanted{.ai_flags = 0, .ai_family = family, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found); error != 0)
     return fail(Errc::kInvalid, "{}: {}", host, ::gai_strerror(error));
@@ -67,9 +68,22 @@ bool wait_for(const Place& place, std::uint16_t port) {
   return false;
 }
 
+// Brackets are not for names of units (systemd.unit(5), "String escaping for inclusion in unit names").
+std::string unit_of(const Server& server) {
+  std::string instance;
+  for (const char each : to_string(server)) {
+    if (each == '[' || each == ']') {
+      instance += fmt::format("\\x{:02x}", static_cast<unsigned char>(each));
+    } else {
+      instance += each;
+    }
+  }
+  return fmt::format("slice-client@{}.service", instance);
+}
+
 Status start(const DaemonOptions& options) {
   if (::access("/run/systemd/system", F_OK) == 0) {
-    const std::string unit = fmt::format("slice-client@{}.service", to_string(options.server));
+    const std::string unit = unit_of(options.server);
     const int code = run({"systemctl", "start", "--quiet", unit});
     if (code == 0) return {};
     if (code != kNoSuchUnit && code != 127)
@@ -83,7 +97,7 @@ Status mount(const std::vector<std::string>& said) {
   if (!parsed) return fail(std::move(parsed).error());
   if (::geteuid() != 0) return fail(Errc::kInvalid, "only root can mount");
   MountWords words = std::move(*parsed);
-  auto address = resolve(words.host);
+  auto address = resolve(words.host, words.v6);
   if (!address) return fail(std::move(address).error());
   words.server.address = *address;
   const DaemonOptions options{.server = words.server};

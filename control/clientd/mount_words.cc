@@ -39,8 +39,13 @@ Status take_option(std::string_view option, MountWords& out) {
   if (name == "vers" || name == "nfsvers")
     return fail(Errc::kInvalid, "{}: the volume is served by NFSv3", option);
   if (name == "proto" || name == "mountproto") {
-    if (value == "tcp") return {};
-    return fail(Errc::kInvalid, "{}: only tcp can be had", option);
+    if (value != "tcp" && value != "tcp6")
+      return fail(Errc::kInvalid, "{}: only tcp and tcp6 can be had", option);
+    const bool v6 = value == "tcp6";
+    if (out.v6.value_or(v6) != v6)
+      return fail(Errc::kInvalid, "{}: another option wants the other family", option);
+    out.v6 = v6;
+    return {};
   }
   if (name == "port" || name == "mountport") {
     const auto port = parse_port(value);
@@ -61,12 +66,16 @@ Status take_options(std::string_view options, MountWords& out) {
   return {};
 }
 
+// An address of IPv6 is in brackets.
 Status take_source(std::string_view source, MountWords& out) {
-  const std::size_t colon = source.find(':');
-  if (colon == 0 || colon == std::string_view::npos || source.substr(colon + 1, 1) != "/")
-    return fail(Errc::kInvalid, "{}: what is mounted is written as SERVER:/PATH", source);
-  out.host = source.substr(0, colon);
-  out.path = source.substr(colon + 1);
+  const bool bracketed = source.starts_with('[');
+  const std::size_t end = source.find(bracketed ? "]:/" : ":/");
+  if (end == std::string_view::npos || end == (bracketed ? 1u : 0u) ||
+      (!bracketed && end != source.find(':')))
+    return fail(Errc::kInvalid, "{}: what is mounted is written as SERVER:/PATH, or [ADDRESS]:/PATH by IPv6",
+                source);
+  out.host = bracketed ? source.substr(1, end - 1) : source.substr(0, end);
+  out.path = source.substr(end + (bracketed ? 2 : 1));
   return {};
 }
 
@@ -100,13 +109,17 @@ Result<MountWords> parse_mount(std::span<const std::string> words) {
 // Without a helper for NFS (-i), which would look for the server itself: the kernel asks MOUNT of the virtual
 // server, and the proxy for all else.
 std::vector<std::string> mount_command(const MountWords& words, std::uint16_t port) {
+  const bool v4 = words.server.address.is_v4();
   std::string options = fmt::format(
-      "vers=3,proto=tcp,nolock,addr=127.0.0.1,port={},mountvers=3,mountproto=tcp,mountaddr={},mountport={}",
-      port, address_text(words.server.address), words.server.mount_port);
+      "vers=3,proto=tcp,nolock,addr=127.0.0.1,port={},mountvers=3,mountproto={},mountaddr={},mountport={}",
+      port, v4 ? "tcp" : "tcp6", address_text(words.server.address), words.server.mount_port);
   for (const std::string& option : words.options) options += "," + option;
   std::vector<std::string> command{"mount", "-i", "-t", "nfs"};
   command.insert(command.end(), words.flags.begin(), words.flags.end());
-  command.insert(command.end(), {"-o", options, fmt::format("{}:{}", words.host, words.path), words.folder});
+  const bool bracketed = words.host.find(':') != std::string::npos;
+  const std::string source = bracketed ? fmt::format("[{}]:{}", words.host, words.path)
+                                       : fmt::format("{}:{}", words.host, words.path);
+  command.insert(command.end(), {"-o", options, source, words.folder});
   return command;
 }
 

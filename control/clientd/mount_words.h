@@ -3,6 +3,7 @@
 #ifndef SLICE_CONTROL_CLIENTD_MOUNT_WORDS_H
 #define SLICE_CONTROL_CLIENTD_MOUNT_WORDS_H
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct MountWords {
   std::string path;
   std::string folder;
   Server server;                     // its ports alone
+  std::optional<bool> v6;            // the family that proto= or mountproto= wants; none: either
   std::vector<std::string> flags;    // for mount(8), as they came
   std::vector<std::string> options;  // likewise, behind what this one adds
 };

@@ -32,7 +32,10 @@ Backend* Backends::backend_of(const Leg& leg) {
 
 // A client may have no way to a server's address, e.g. by a firewall, where the ensemble's proxies have one.
 Backend& Backends::or_by_virtual_address(Backend& direct) {
-  if (!tables_.outside() || direct.reachable()) return direct;
+  if (!tables_.outside()) return direct;
+  // Servers that see the client at an address of the other family would not know its calls again.
+  const bool same_family = direct.endpoint().address.is_v4() == tables_.virtual_address.address.is_v4();
+  if (same_family && direct.reachable()) return direct;
   return backend_at(tables_.virtual_address);
 }
 

@@ -9,6 +9,7 @@ import sys
 import load
 import locks
 import uml
+from client_proxy import proxied
 
 LOAD_SECONDS, PATIENCE = 12, 40
 KILLED = ("dir", "small", "store", "coord", "proxy")
@@ -95,6 +96,18 @@ def exported(target):
     return ok & say(target.slicectl("reload", check=False).returncode == 0, "as it was")
 
 
+def by_own_proxy(six, directly):
+    """mount.slice: to servers of the same family by itself, to others by the virtual address."""
+    program, before = six.bin_dir.resolve() / "slice-clientd", proxied(six)
+    script = (f"ln -s {program} /tmp/mount.slice && /tmp/mount.slice '[{six.server}]:/' /mnt -o proto=tcp6 && cd /mnt && mkdir own && cd own && "
+              "for i in $(seq 50); do echo $i > $i; done && head -c 3000000 /dev/urandom > big && sync big && echo 3 > /proc/sys/vm/drop_caches && "
+              "cat big | wc -c && cat $(seq 50) | wc -l && cd .. && rm -r own && grep ' /mnt nfs ' /proc/mounts; code=$?; cd /; umount /mnt; exit $code")
+    code, text = run(six, "bash", "-c", script, mount=False, timeout=120)
+    right = code == 0 and text.startswith("3000000\n50\n") and f"[{six.server}]:/ /mnt nfs" in text and f"mountaddr={six.server}" in text
+    calls = proxied(six) - before
+    return say(right, "mount.slice by IPv6", (code, text[-800:])) & say((calls < 10) == directly, f"with {calls} calls by the ensemble's proxy", directly)
+
+
 def load_goes_on(target, options, transport, kills):
     """slice-load, every reply checked."""
     processes = [target.processes_of(target.servers(kind))[0] for kind in kills]
@@ -110,13 +123,13 @@ def whole(target):
 def ipv6(ensembles, options):
     with ensembles.make("ipv6", ipv6="clients", directories=2) as four:
         six = ByIpv6(four)
-        ok = found_by_rpcbind(six) & one_volume(four, six) & locked(four, six) & exported(six)
+        ok = found_by_rpcbind(six) & one_volume(four, six) & locked(four, six) & by_own_proxy(six, directly=False) & exported(six)
         ok &= load_goes_on(six, options, "udp", ()) & load_goes_on(six, options, "tcp", KILLED) & whole(four)
     with ensembles.make("ipv6", ipv6="all", directories=2) as four:
         six = ByIpv6(four)
         addresses = {name: address for name, address in four.facts["addresses"].items()}
         ok &= say(all(":" in address for address in addresses.values()), "no server has an address of IPv4", addresses)
-        ok &= one_volume(four, six) & everyday(six, options)
+        ok &= one_volume(four, six) & by_own_proxy(six, directly=True) & everyday(six, options)
         for target in (six, four):
             ok &= load_goes_on(target, options, "udp", ())
         return ok & load_goes_on(six, options, "tcp", KILLED) & whole(four)
