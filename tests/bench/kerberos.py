@@ -11,21 +11,20 @@ second, and the processor time of one; the client's own part of each is done bef
 
 import contextlib
 import os
-import pathlib
 import random
 import statistics
 import struct
 import time
 
 import bench
-from bench import targets, uml
+from bench import targets
 
 import kerberos_peer
 import kerberos_realm
 from attacks import gss, rpc
+from client_tls import processor_us
 
 FLAVORS = ("sys", "krb5", "krb5i", "krb5p")
-SECURED = FLAVORS[1:]
 SYSTEMS = ("slice", "ganesha")
 USER, UID, GID = "games", 5, 60  # an account that every Debian has
 COMER = "irc"  # another, who makes contexts: of those of one user the proxy keeps 256, and USER's are to stay
@@ -34,16 +33,6 @@ BLOCK, HUGE = 64 << 10, 1 << 20
 BEGIN, SIZE = 1 << 20, 4 << 20  # of what is read and written: behind what small-file servers have
 AT_A_TIME = 100  # contexts whose first messages are made before the first is sent
 SETTLE = 0.2
-
-
-def processor_us(pids):
-    """Spent so far, by all threads of these processes, and waited for by nobody."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    spent = 0
-    for pid in pids:
-        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-        spent += int(fields[11]) + int(fields[12])
-    return spent * 1e6 / ticks
 
 
 class System:
