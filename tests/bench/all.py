@@ -38,6 +38,7 @@ SHORT = {
     "cross-site": ["--count", "20", "--many", "200"],
     "acls": ["--rounds", "1", "--files", "200"],
     "encryption": ["--rounds", "1", "--interval", "1", "--small", "500", "--large", "100"],
+    "kerberos": ["--rounds", "1", "--small", "200", "--large", "50", "--huge", "10", "--contexts", "100"],
     "locks": ["--rounds", "1", "--seconds", "0.5", "--trials", "1", "--systems", "slice", "--on", "tmpfs"],
     "table2": ["--nodes", "1,2", "--seconds", "1"],
     "grow": ["--nodes", "2,3", "--clients", "4", "--megabytes", "8", "--seconds", "2"],

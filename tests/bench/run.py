@@ -85,6 +85,8 @@ BENCHMARKS = {
              "what access control lists cost a kernel client that makes and shows files, and how many calls it makes"),
     "encryption": (command(sys.executable, ROOT / "tests/bench/client_tls.py"),
                    "what TLS over clients' connections costs: small calls and large ones, in clear and through it, in turns"),
+    "kerberos": (command(sys.executable, ROOT / "tests/bench/kerberos.py"),
+                 "what RPCSEC_GSS costs: small calls and large ones by AUTH_SYS, krb5, krb5i and krb5p, in turns, beside NFS-Ganesha; contexts"),
     "locks": (command(sys.executable, ROOT / "tests/bench/locks.py"),
               "LOCK and UNLOCK by NLM beside NFS-Ganesha: rate, CPU; and how long a lock is waited for after a server's death"),
     "failover": (command(sys.executable, ROOT / "tests/bench/failover.py"),

@@ -39,12 +39,12 @@ class Ganesha(targets.ganesha.Ganesha):
 
 
 class KerberosPeer(targets.Peer):
-    """A context; its realm is `realm`. flavors: what the export takes."""
+    """A context; its realm is `realm`. flavors: what the export takes. folder: what is exported, one of its own where none is named."""
 
     name = "ganesha with Kerberos"
 
-    def __init__(self, flavors=("sys", "krb5", "krb5i", "krb5p"), **realm):
-        super().__init__()
+    def __init__(self, flavors=("sys", "krb5", "krb5i", "krb5p"), folder=None, **realm):
+        super().__init__(folder)
         self.flavors, self.settings = flavors, realm
         self.private = pathlib.Path(tempfile.mkdtemp(prefix="slice-krb-peer-"))
 
