@@ -74,9 +74,9 @@ std::optional<Buffer> GssContext::wrap(ByteView bytes) {
 
 GssContexts::GssContexts(Metrics& metrics, Limits limits)
     : limits_(limits),
-      now_(
-          metrics.gauge("proxy_gss_contexts",
-                        "security contexts of users who came by Kerberos; at most 16384, and 256 of a user")),
+      now_(metrics.gauge(
+          "proxy_gss_contexts",
+          "security contexts of users who came by Kerberos; at most 16384, and 4096 of a user")),
       evicted_(metrics.counter(
           "proxy_gss_contexts_evicted_total",
           "security contexts that went to make room for others; their clients make new ones")) {}

@@ -48,7 +48,7 @@ class GssContext {
 class GssContexts {
  public:
   struct Limits {
-    std::size_t all = 16384, of_user = 256;
+    std::size_t all = 16384, of_user = 4096;
   };
   // `metrics` outlives it.
   GssContexts(Metrics& metrics, Limits limits);
