@@ -151,9 +151,14 @@ Status read_export_client(std::string_view word, ExportConfig& out) {
 }
 
 Status read_export_options(std::string_view options, ExportConfig& out) {
-  while (true) {
+  const std::string_view all = options;
+  for (bool has_flavors = false;;) {
     const std::size_t comma = options.find(',');
-    if (Status good = read_option(options.substr(0, comma), out); !good) return good;
+    const std::string_view word = options.substr(0, comma);
+    // In exports(5) what stands behind one is for its flavors alone.
+    if (word.starts_with("sec=") && std::exchange(has_flavors, true))
+      return fail(Errc::kInvalid, "'{}': options of each flavor's own are not kept: say sec= once", all);
+    if (Status good = read_option(word, out); !good) return good;
     if (comma == std::string_view::npos) return {};
     options.remove_prefix(comma + 1);
   }

@@ -93,6 +93,7 @@ TEST(ExportWords, SayHowUsersMayCome) {
   EXPECT_EQ(read("sec=sys"), "1");
   EXPECT_EQ(read("sec=sys:krb5p"), "9");
   EXPECT_EQ(read("sec=krb5i:krb5,ro"), "6");
+  EXPECT_THAT(read("sec=sys,ro,sec=krb5,rw"), HasSubstr("say sec= once"));
   for (const char* wrong : {"sec=", "sec=krb5:", "sec=none", "sec=lipkey"})
     EXPECT_THAT(read(wrong), HasSubstr("none of sys, krb5, krb5i, krb5p")) << wrong;
 }

@@ -112,6 +112,37 @@ TEST(Limits, ALongRecordIsRefusedByItsHead) {
   EXPECT_EQ(ensemble.metrics.counter("proxy_long_records_refused_total").value(), 4u);
 }
 
+// What waits for a server that is away keeps nobody busy: its client's other calls go on, beside those of
+// others.
+TEST(Limits, ACallForAServerThatIsAwayHoldsUpNoOther) {
+  ToyOptions options = large_records();
+  options.limits = Worker::client_limits(256 << 20);
+  ToyEnsemble ensemble(options);
+  auto client = ensemble.connect(kGreedy), other = ensemble.connect(kNormal);
+  const auto goes_on = [&](WireClient& who, Xid xid) {
+    who.send_record(getattr_call(ensemble, xid, 8).view());
+    return ensemble.run_until(
+        [&] {
+          return std::ranges::any_of(
+              who.replies, [&](auto& reply) { return load_be<std::uint32_t>(reply.data()) == xid.value; });
+        },
+        3s);
+  };
+  EXPECT_TRUE(goes_on(*client, Xid{1}) && goes_on(*other, Xid{2}));
+  const SiteId site = ensemble.tables->small_file_site(FileId{7});
+  ToyServer& away = *ensemble.servers.at(ensemble.tables->server_of(Role::kSmallFile, site).server);
+  away.stop();
+  constexpr std::uint32_t kWrites = 6;
+  for (std::uint32_t i = 0; i < kWrites; ++i)
+    client->send_record(ensemble.write_call(Xid{100 + i}, 7, 0, pattern(1 << 20, i)).view());
+  EXPECT_TRUE(goes_on(*other, Xid{3}));
+  EXPECT_TRUE(goes_on(*client, Xid{4}));
+  EXPECT_EQ(client->replies.size(), 2u);
+  away.start();
+  EXPECT_TRUE(ensemble.run_until([&] { return client->replies.size() == 2 + kWrites; }, 20s));
+  EXPECT_TRUE(goes_on(*client, Xid{5}));
+}
+
 TEST(Limits, SlowRecordsAndUnreadRepliesEnd) {
   ToyOptions options = large_records();
   options.limits.tick = 20ms;

@@ -94,6 +94,8 @@ void Admission::put_into(Member& member, Share& share, int sign) {
   change(share.memory, member.memory_);
   change(pool.memory, member.memory_);
   change(share.calls, member.calls_);
+  change(share.calls_aside, member.calls_aside_);
+  change(share.memory_aside, member.memory_aside_);
   change(pool.calls, member.calls_);
 }
 
@@ -223,8 +225,9 @@ std::size_t Admission::call_limit() const {
 // Who asks for much at once keeps servers, and the network, as busy as who asks often. One call is
 // everybody's, however large.
 std::size_t Admission::weight(const Share& share) const {
-  if (active_ <= 1 || share.calls == 0) return share.calls;
-  return std::max(share.calls, share.memory / kBytesOfACall);
+  if (active_ <= 1) return share.calls;
+  const std::size_t calls = share.calls - share.calls_aside;
+  return calls == 0 ? 0 : std::max(calls, (share.memory - share.memory_aside) / kBytesOfACall);
 }
 
 bool Admission::at_round_limit(const Share& share) const {
@@ -318,6 +321,21 @@ void Admission::Member::release(std::size_t bytes) {
   pool.memory -= bytes;
   if (!open_) pool.leaving -= bytes;
   if (waits_ != Waits::kNot) eased();
+}
+
+void Admission::Member::set_aside(std::size_t bytes) {
+  ++calls_aside_;
+  ++share_->calls_aside;
+  memory_aside_ += bytes;
+  share_->memory_aside += bytes;
+  admission_->wake();
+}
+
+void Admission::Member::take_back(std::size_t bytes) {
+  --calls_aside_;
+  --share_->calls_aside;
+  memory_aside_ -= bytes;
+  share_->memory_aside -= bytes;
 }
 
 // Where clients hold too much together, or one address does: the open connection with most memory, of the

@@ -79,6 +79,10 @@ class Admission : public std::enable_shared_from_this<Admission> {
     void hold(std::size_t bytes);
     void release(std::size_t bytes);
     std::size_t memory() const { return memory_; }
+    // One of its calls, with these bytes of its memory, waits for a server that cannot be reached, or does no
+    // longer: it keeps nobody busy meanwhile, and counts for memory's limits alone.
+    void set_aside(std::size_t bytes);
+    void take_back(std::size_t bytes);
     // Bytes that came over the connection, or that the client took.
     void received(std::size_t bytes) { received_ += bytes; }
     void sent(std::size_t bytes) { sent_ += bytes; }
@@ -115,6 +119,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
     bool connection_ = false;  // or datagrams
     Waits waits_ = Waits::kNot;
     std::size_t calls_ = 0, memory_ = 0;
+    std::size_t calls_aside_ = 0, memory_aside_ = 0;  // of these
     std::uint64_t received_ = 0, sent_ = 0, taken_ = 0;
     std::uint64_t taken_at_tick_ = 0, used_at_tick_ = 0, idle_ticks_ = 0;
     Progress record_, unread_;
@@ -149,9 +154,10 @@ class Admission : public std::enable_shared_from_this<Admission> {
     IpAddress address;
     bool peer = false;
     std::size_t connections = 0, memory = 0, calls = 0;
-    std::list<Member*> members;  // the one that was idle longest first
-    std::list<Member*> waiting;  // for others' room
-    bool in_turn = false;        // stands in waiting_
+    std::size_t calls_aside = 0, memory_aside = 0;  // of these
+    std::list<Member*> members;                     // the one that was idle longest first
+    std::list<Member*> waiting;                     // for others' room
+    bool in_turn = false;                           // stands in waiting_
     std::uint64_t called_at_tick = 0;
     MonoTime round{};
     std::size_t calls_of_round = 0;

@@ -23,8 +23,19 @@ Call::Call(Services& services, Client& client, CallFacts facts)
 
 Call::~Call() {
   ListHook<CallTag>::unlink();
+  if (waiting_legs_ > 0) client_.take_back(aside_);
   client_.release(charged_);
   client_.call_ends();
+}
+
+// One leg that waits is enough: until it goes on the call keeps no server busy with much.
+void Call::on_waits(Leg&, bool on) {
+  if (on && waiting_legs_++ == 0) {
+    aside_ = charged_;
+    client_.set_aside(aside_);
+  } else if (!on && --waiting_legs_ == 0) {
+    client_.take_back(aside_);
+  }
 }
 
 std::string Call::about() const {

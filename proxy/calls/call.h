@@ -57,6 +57,7 @@ class Call : public LegOwner, public UnderWay {
   bool take_up(Leg& leg);
   // Encodes and sends one leg to where routing::place_of() has it.
   void dispatch(Leg& leg, const slice_route& route, ByteView head, const BufferChain& data);
+  void on_waits(Leg& leg, bool on) override;
   virtual std::string waits_for() const { return "nothing"; }
   // A server's reply as the client gets it: mark, xid, attributes.
   BufferChain rewrite(const BufferChain& reply, PatchedReply& patched);
@@ -69,7 +70,8 @@ class Call : public LegOwner, public UnderWay {
   void tell_tracer(std::uint32_t status, std::size_t sent);
 
   std::size_t charged_ = 0;
-  std::unique_ptr<Trace> trace_;  // where somebody watches
+  std::size_t waiting_legs_ = 0, aside_ = 0;  // for servers that cannot be reached; and what was charged then
+  std::unique_ptr<Trace> trace_;              // where somebody watches
 };
 
 // A record of `body_size` bytes begun: mark, xid, accepted, success, status 0.

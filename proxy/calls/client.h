@@ -58,6 +58,9 @@ class Client {
   // Memory that the client's calls hold or will need for replies; and their number.
   virtual void charge(std::size_t) {}
   virtual void release(std::size_t) {}
+  // A call that holds so much waits for a server that cannot be reached; or does no longer.
+  virtual void set_aside(std::size_t) {}
+  virtual void take_back(std::size_t) {}
   virtual void call_begins() {}
   virtual void call_ends() {}
 

@@ -74,6 +74,8 @@ class SecuredCalls::Opened : public UnderWay, private Client {
   }
   void charge(std::size_t bytes) override { outer_.charge(bytes); }
   void release(std::size_t bytes) override { outer_.release(bytes); }
+  void set_aside(std::size_t bytes) override { outer_.set_aside(bytes); }
+  void take_back(std::size_t bytes) override { outer_.take_back(bytes); }
   void call_begins() override { outer_.call_begins(); }
   void call_ends() override {
     outer_.call_ends();

@@ -49,6 +49,8 @@ class TcpClient : public Client, public rpc::Admission::Member, private RecordHa
   void give_up(std::string_view why) override { close(why); }
   void charge(std::size_t bytes) override { Member::hold(bytes); }
   void release(std::size_t bytes) override { Member::release(bytes); }
+  void set_aside(std::size_t bytes) override { Member::set_aside(bytes); }
+  void take_back(std::size_t bytes) override { Member::take_back(bytes); }
   void call_begins() override { Member::call_begins(); }
   void call_ends() override { Member::call_ends(); }
 

@@ -52,6 +52,8 @@ class UdpFront::Peer : public Client, public rpc::Admission::Member, public List
   }
   void charge(std::size_t bytes) override { Member::hold(bytes); }
   void release(std::size_t bytes) override { Member::release(bytes); }
+  void set_aside(std::size_t bytes) override { Member::set_aside(bytes); }
+  void take_back(std::size_t bytes) override { Member::take_back(bytes); }
   void call_begins() override {
     Member::call_begins();
     if (calls() == 1) front_.place(*this);

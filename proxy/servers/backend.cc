@@ -69,18 +69,20 @@ rpc::Dispatcher* Backend::local_server() {
   return local_;
 }
 
+void Backend::wait(Leg& leg) {
+  waiting_.push_back(leg);
+  leg.set_waits(true);
+}
+
 void Backend::send(Leg& leg) {
   leg.latency = latency_;
   leg.server = to_;
   if (rpc::Dispatcher* local = local_server()) return plumbing_.local.send(leg, *local);
-  if (down_) {
-    waiting_.push_back(leg);
-    return;
-  }
+  if (down_) return wait(leg);
   BackendConnection* connection = is_bulk(leg) ? bulk_connection() : nullptr;
   if (connection == nullptr) connection = short_connection();
   if (connection == nullptr) {
-    waiting_.push_back(leg);
+    wait(leg);
     return go_down();
   }
   if (leg.sends > 0) resends_.add();
@@ -141,7 +143,7 @@ void Backend::on_broken(BackendConnection& connection, IntrusiveList<Leg, LegTag
     log_warning("connection to server {} lost: {} (requests under way are sent again)", rpc::to_string(to_),
                 why);
   }
-  waiting_.take_all(orphans);
+  while (!orphans.empty()) wait(*orphans.front());
   retire(connection);
   reconnects_.add();
   go_down();

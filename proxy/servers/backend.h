@@ -42,6 +42,7 @@ class Backend : private BackendConnection::Listener, private Probe::Listener {
                  std::string_view why) override;
   void on_alive() override;
   void on_dead(std::string_view why) override;
+  void wait(Leg& leg);
   void go_down();
   void come_up();
   bool owes_replies(MonoTime now) const;

@@ -63,6 +63,7 @@ Backend* Backends::backend_of_a_copy(const Leg& leg) {
 void Backends::send(Leg& leg) {
   if (Backend* backend = backend_of(leg)) return backend->send(leg);
   parked_.push_back(leg);
+  leg.set_waits(true);
   if (retry_ == TimerId::kNone) retry_ = plumbing_.loop.after(kParkedRetry, [this] { retry_parked(); });
 }
 

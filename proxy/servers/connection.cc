@@ -49,6 +49,7 @@ void BackendConnection::send(Leg& leg) {
     ++pending_count_;
   }
   ++leg.sends;
+  leg.set_waits(false);
   leg.sent_at = plumbing_.loop.now();
   out_.push(leg.request);
   plumbing_.flusher.want(*this);

@@ -23,7 +23,7 @@ void Leg::note_answered() const {
 
 std::string Leg::about() const {
   const std::string place = fmt::format("site {} of class {}", site, site_class);
-  if (sends == 0) return place + ", whose server cannot be reached";
+  if (waits) return place + ", whose server cannot be reached";
   return fmt::format("{} at {}, sent {} times", place, rpc::to_string(server), sends);
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/loop.h"
@@ -32,6 +33,8 @@ class LegOwner {
   }
   virtual void on_reply_piece(Leg&, const BufferRef&) {}
   virtual void on_reply_end(Leg&) {}
+  // It waits for a server that cannot be reached; or does no longer.
+  virtual void on_waits(Leg&, bool) {}
   // The rest of a reply taken in pieces will not come. The request is sent again unless the owner destroys
   // the leg or changes its request here.
   virtual void on_reply_broken(Leg&) {}
@@ -63,6 +66,7 @@ struct Leg : ListHook<LegTag> {
   MonoTime asked_at{};                      // when it was ready to be sent; this and the next with a trace
   std::uint32_t procedure = 0;              // of NFS
   BackendConnection* connection = nullptr;  // that it was sent on
+  bool waits = false;                       // for a server that cannot be reached
   class LegTable* table = nullptr;          // that has its xid
 
   bool whole() const { return request.size() == request_size; }
@@ -72,6 +76,9 @@ struct Leg : ListHook<LegTag> {
     if (trace != nullptr) note_answered();
   }
   void note_answered() const;
+  void set_waits(bool on) {
+    if (std::exchange(waits, on) != on) owner->on_waits(*this, on);
+  }
   // For the log: where it is.
   std::string about() const;
 };

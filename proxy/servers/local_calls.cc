@@ -12,6 +12,7 @@ LocalCalls::LocalCalls(Loop& loop, ChunkPool& pool, LegTable& legs, rpc::InProce
 // Not in the caller's own stack: a reply may end the call that sends this leg just now.
 void LocalCalls::send(Leg& leg, rpc::Dispatcher& to) {
   ++leg.sends;
+  leg.set_waits(false);
   leg.sent_at = loop_.now();
   Buffer bytes(leg.request.size() - rpc::kRecordMark);
   leg.request.copy_to(bytes.data(), rpc::kRecordMark);

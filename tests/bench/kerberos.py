@@ -27,7 +27,7 @@ from client_tls import processor_us
 FLAVORS = ("sys", "krb5", "krb5i", "krb5p")
 SYSTEMS = ("slice", "ganesha")
 USER, UID, GID = "games", 5, 60  # an account that every Debian has
-COMER = "irc"  # another, who makes contexts: of those of one user the proxy keeps 256, and USER's are to stay
+COMER = "irc"  # another, who makes contexts: of those of one user the proxy keeps so many, and USER's are to stay
 CALLS = {"getattr": "GETATTR", "read": "READ of 64 KiB", "write": "WRITE of 64 KiB", "read_1m": "READ of 1 MiB"}
 BLOCK, HUGE = 64 << 10, 1 << 20
 BEGIN, SIZE = 1 << 20, 4 << 20  # of what is read and written: behind what small-file servers have

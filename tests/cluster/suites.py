@@ -14,6 +14,7 @@ import time
 
 import acls
 import address
+import away
 import backing
 import backup
 import block_maps
@@ -399,6 +400,7 @@ SUITES = {
     "spread": (spread.spread, "three proxies that share the clients over TCP: one is killed, cut off, stopped, stands still; others' clients are to notice nothing"),
     "address": (address.address, "two proxies at one virtual address: the one that has it is killed, cut off, stopped, stands still; a client is to notice little"),
     "address6": (address.address6, "the same with an address of IPv6 beside, by which the client goes"),
+    "away": (away.away, "a storage node is away: a client that writes to it waits with that alone, and others with nothing"),
     "wanted": (wanted.wanted, "storage sites are moved with their data by bpftool: `sites` follows, every byte is right, wrong entries are cleared"),
     "storm": (storms.storm, "trees unpacked and names moved by several clients at once over 1, 2, 4 directory servers, both policies"),
     "storm-kill": (storms.storm_kill, "the same under kill -9 of directory servers: nothing acknowledged lost, no wrong status"),
@@ -417,4 +419,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"acls", "kerberos", "kerberos-peer", "address6", "ipv6", "quotas", "address", "locks", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "encryption", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"acls", "away", "kerberos", "kerberos-peer", "address6", "ipv6", "quotas", "address", "locks", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "encryption", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

@@ -1,5 +1,7 @@
 """RPCSEC_GSS (RFC 2203) by hand, on rpc.Caller: contexts whose calls may be anything but right."""
 
+import functools
+import importlib
 import os
 import struct
 import sys
@@ -7,11 +9,6 @@ import typing
 
 from attacks import rpc
 
-try:
-    import gssapi
-except ImportError:  # another Python than Debian's own, whose modules it does not look for
-    sys.path.append("/usr/lib/python3/dist-packages")
-    import gssapi
 
 FLAVOR = 6
 DATA, INIT, CONTINUE, DESTROY = 0, 1, 2, 3
@@ -21,7 +18,17 @@ FLAVORS = {"sys": 1, "krb5": 390003, "krb5i": 390004, "krb5p": 390005}  # as MOU
 BADCRED, REJECTEDCRED, BADVERF, REJECTEDVERF, TOOWEAK, CREDPROBLEM, CTXPROBLEM = 1, 2, 3, 4, 5, 13, 14
 GARBAGE_ARGS = 4
 MAXSEQ = 0x80000000
-MECHANISM = gssapi.OID.from_int_seq("1.2.840.113554.1.2.2")
+MECHANISM = "1.2.840.113554.1.2.2"  # Kerberos
+
+
+@functools.cache
+def library():
+    """python3-gssapi: other suites do without."""
+    try:
+        return importlib.import_module("gssapi")
+    except ImportError:  # another Python than Debian's own, whose modules it does not look for
+        sys.path.append("/usr/lib/python3/dist-packages")
+        return importlib.import_module("gssapi")
 
 
 class Answer(typing.NamedTuple):
@@ -79,10 +86,11 @@ class InitAnswer(typing.NamedTuple):
 def initiator(variables, service):
     """The user's end of a context that is to be; variables: those of Realm.ticket()."""
     os.environ |= {"KRB5_CONFIG": variables["KRB5_CONFIG"]}
+    gssapi = library()
     name = gssapi.Name(service, gssapi.NameType.hostbased_service)
     own = gssapi.Credentials(usage="initiate", store={"ccache": variables["KRB5CCNAME"]})
     # As clients ask for it: RPC has numbers of its own, and messages come in any order.
-    return gssapi.SecurityContext(name=name, creds=own, usage="initiate", mech=MECHANISM, flags=[gssapi.RequirementFlag.mutual_authentication])
+    return gssapi.SecurityContext(name=name, creds=own, usage="initiate", mech=gssapi.OID.from_int_seq(MECHANISM), flags=[gssapi.RequirementFlag.mutual_authentication])
 
 
 class Context:
