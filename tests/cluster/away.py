@@ -22,7 +22,10 @@ def say(ok, what, got=""):
 def away(ensembles, options):
     script = uml.ROOT / "tests/cluster/guest/away.py"
     command = ["python3", str(script), ".", "--size", str(SIZE), "--begin", f"{CONTROL}/begin", "--end", f"{CONTROL}/end"]
-    with tempfile.TemporaryDirectory(prefix="slice-away-") as folder, ensembles.make("away") as target:
+    config = ensembles.folder / "away.toml"
+    # One thread, so that both clients are beside each other: who is alone at one may have more under way.
+    config.write_text((uml.ROOT / "deploy/local/ensemble.toml").read_text().replace("[proxy]\n", "[proxy]\nthreads = 1\n", 1))
+    with tempfile.TemporaryDirectory(prefix="slice-away-") as folder, ensembles.make("away", config=config) as target:
         with load.Lasting(target, options, folder) as other, target.client(command, options="actimeo=0", timeout=180) as guest:
             if not guest.says("ready"):
                 return say(False, "a client begins", guest.text + guest.console[-500:])
