@@ -1,6 +1,7 @@
 #include "proxy/calls/call.h"
 
 #include "rpc/message.h"
+#include "rpc/record.h"
 #include "wire/nfs3.h"
 
 namespace slice::proxy {
@@ -103,9 +104,8 @@ void Call::fail(nfs3::Status status) {
   out.u32(0);
   rpc::encode_success(out, facts_.reply_xid);
   nfs3::encode_failure(out, static_cast<nfs3::Procedure>(facts_.procedure), status);
-  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
   BufferChain record;
-  record.append(services_.plumbing.pool.copy(out.view()));
+  record.append(services_.plumbing.pool.copy(marked(out).view()));
   finish(record);
 }
 
@@ -140,8 +140,14 @@ BufferChain Call::rewrite(const BufferChain& reply, PatchedReply& patched) {
   return record;
 }
 
+Buffer marked(rpc::XdrWriter& record) {
+  Buffer bytes = record.take();
+  rpc::mark_record(bytes);
+  return bytes;
+}
+
 void answer_with(Services& services, Client& client, rpc::XdrWriter& out) {
-  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
+  const Buffer bytes = marked(out);
   // A call of its own for the moment, so that clients see one kind of reply.
   class Answer : public Call {
    public:
@@ -150,10 +156,10 @@ void answer_with(Services& services, Client& client, rpc::XdrWriter& out) {
     void on_reply(Leg&, const BufferChain&) override {}
   };
   BufferChain record;
-  record.append(services.plumbing.pool.copy(out.view()));
+  record.append(services.plumbing.pool.copy(bytes.view()));
   CallFacts facts;
   facts.origin.client = client.endpoint();
-  facts.reply_xid = Xid{load_be<std::uint32_t>(out.view().data() + 4)};
+  facts.reply_xid = Xid{load_be<std::uint32_t>(bytes.data() + rpc::kRecordMark)};
   (new Answer(services, client, std::move(facts)))->end(record);
 }
 

@@ -86,7 +86,9 @@ class ReplyWriter {
   rpc::XdrWriter out_;
 };
 
-// Answers with a whole record, whose mark is written here.
+// A whole record, whose first four bytes are left for its mark, with it; the writer has nothing then.
+Buffer marked(rpc::XdrWriter& record);
+// Answers with such a record.
 void answer_with(Services& services, Client& client, rpc::XdrWriter& record);
 
 }  // namespace slice::proxy

@@ -207,8 +207,7 @@ std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, st
   } else {
     rpc::encode_error(out, Xid{request.xid}, rpc::AcceptStat::kGarbageArguments);
   }
-  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
-  return out.take();
+  return marked(out);
 }
 
 std::optional<Buffer> CallRouter::refuse_stranger(ByteView message) const {
@@ -223,8 +222,7 @@ std::optional<Buffer> CallRouter::refuse_stranger(ByteView message) const {
   if (request.procedure != SLICE_NFS_NULL) {
     nfs3::encode_failure(out, static_cast<nfs3::Procedure>(request.procedure), nfs3::Status::kAcces);
   }
-  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
-  return out.take();
+  return marked(out);
 }
 
 bool CallRouter::write_is_sound(const slice_request& request, ByteView head, std::size_t total) const {

@@ -38,6 +38,13 @@ void begin_reply(rpc::XdrWriter& out, Xid xid, ByteView checksum) {
   checksum.empty() ? out.u64(0) : put_verifier(out, checksum);
 }
 
+rpc::XdrWriter denial(Xid xid, AuthStat why) {
+  rpc::XdrWriter out;
+  out.u32(0);  // the mark
+  rpc::encode_auth_error(out, xid, why);
+  return out;
+}
+
 }  // namespace
 
 // One that was opened: to its call it is the client, to its client a call.
@@ -175,9 +182,7 @@ bool SecuredCalls::is_one(ByteView head) {
 }
 
 void SecuredCalls::deny(Client& client, Xid xid, AuthStat why) {
-  rpc::XdrWriter out;
-  out.u32(0);
-  rpc::encode_auth_error(out, xid, why);
+  rpc::XdrWriter out = denial(xid, why);
   answer_with(services_, client, out);
 }
 
@@ -381,11 +386,8 @@ std::optional<Buffer> SecuredCalls::refuse(const Client& client, ByteView head) 
   if (gss_ != nullptr && !wrong && read_head.context == nullptr)
     wrong = AuthStat::kBadCredential;  // no first message is as long
   if (!wrong) return std::nullopt;
-  rpc::XdrWriter out;
-  out.u32(0);
-  rpc::encode_auth_error(out, Xid{read_head.call.xid}, *wrong);
-  out.patch_u32(0, rpc::kLastFragment | static_cast<std::uint32_t>(out.size() - 4));
-  return out.take();
+  rpc::XdrWriter out = denial(Xid{read_head.call.xid}, *wrong);
+  return marked(out);
 }
 
 }  // namespace slice::proxy

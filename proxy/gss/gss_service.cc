@@ -95,7 +95,7 @@ GssService::Made GssService::make(const Job& job) {
 void GssService::note(Refused why, rpc::Endpoint client, std::string_view what) {
   refused_[static_cast<std::size_t>(why)]->add();
   const std::lock_guard lock(log_mutex_);
-  if (log_.allow())
+  if (log_limits_.allow(why))
     log_warning("Kerberos: a call is not taken: why={} {} from={}", kWhy[static_cast<std::size_t>(why)], what,
                 rpc::to_string(client));
 }

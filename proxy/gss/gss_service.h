@@ -56,7 +56,8 @@ class GssService {
   GssContexts contexts_;
   Counter &established_, &unknown_;
   std::array<Counter*, static_cast<std::size_t>(Refused::kKinds)> refused_{};
-  LogLimiter log_{5}, unknown_log_{1};
+  LogLimiters<Refused> log_limits_{5};
+  LogLimiter unknown_log_{1};
   std::mutex log_mutex_;
   std::mutex mutex_;
   std::condition_variable more_;
