@@ -10,6 +10,7 @@ in Python by hand, one call at a time, so that only the differences between flav
 second, and the processor time of one; the client's own part of each is done before and behind."""
 
 import contextlib
+import json
 import os
 import random
 import statistics
@@ -142,9 +143,9 @@ def expect(right, what, got):
 def slice_system(options, folder):
     realm = kerberos_realm.Realm(folder / "realm", None, "10.77.1.2", "10.77.0.1", users=[USER, COMER])
     realm.prepare()
-    text = (bench.ROOT / "deploy/local/ensemble.toml").read_text().replace("[proxy]\n", f'[proxy]\nkerberos_keytab = "{realm.keytab}"\n', 1)
+    text = targets.with_lines((bench.ROOT / "deploy/local/ensemble.toml").read_text(), "[proxy]", f'kerberos_keytab = "{realm.keytab}"')
     config = folder / "kerberos.toml"
-    config.write_text(text.replace("[[export]]", f"[[export]]\nsec = {list(FLAVORS)}".replace("'", '"') + "\n", 1))
+    config.write_text(targets.with_lines(text, "[[export]]", f"sec = {json.dumps(FLAVORS)}"))
     # Programs are started with the realm in their environment.
     with realm.environment(), bench.ensemble(options, folder, config, "krbb") as target:
         realm.netns = target.netns

@@ -6,6 +6,7 @@ import tempfile
 import time
 
 import load
+import targets
 import uml
 
 SIZE = 8 << 20  # over all nodes; as much as a client may have under way beside others, and more
@@ -24,7 +25,7 @@ def away(ensembles, options):
     command = ["python3", str(script), ".", "--size", str(SIZE), "--begin", f"{CONTROL}/begin", "--end", f"{CONTROL}/end"]
     config = ensembles.folder / "away.toml"
     # One thread, so that both clients are beside each other: who is alone at one may have more under way.
-    config.write_text((uml.ROOT / "deploy/local/ensemble.toml").read_text().replace("[proxy]\n", "[proxy]\nthreads = 1\n", 1))
+    config.write_text(targets.with_lines((uml.ROOT / "deploy/local/ensemble.toml").read_text(), "[proxy]", "threads = 1"))
     with tempfile.TemporaryDirectory(prefix="slice-away-") as folder, ensembles.make("away", config=config) as target:
         with load.Lasting(target, options, folder) as other, target.client(command, options="actimeo=0", timeout=180) as guest:
             if not guest.says("ready"):

@@ -4,7 +4,6 @@ checked goes on through it while the proxy is killed."""
 
 import os
 import pathlib
-import re
 import signal
 import time
 
@@ -50,13 +49,8 @@ class Certificates(Authority):
     def into(self, text):
         """A configuration whose proxies have the service's."""
         certificate, key = self.files(SERVICE)
-        keys = f'[proxy]\ntls_certificate = "{certificate}"\ntls_key = "{key}"\ntls_authority = "{self.authority()}"\ntls_revoked = "{self.folder}/revoked.pem"\n'
-        return text.replace("[proxy]\n", keys, 1)
-
-
-def wanting(words, text):
-    """A configuration whose exports want connections of these kinds, as TOML has them."""
-    return re.sub(r"^(\[\[export\]\].*)$", rf"\1\nxprtsec = {words}", text, flags=re.M)
+        return targets.with_lines(text, "[proxy]", f'tls_certificate = "{certificate}"', f'tls_key = "{key}"', f'tls_authority = "{self.authority()}"',
+                                  f'tls_revoked = "{self.folder}/revoked.pem"')
 
 
 class Scene:
@@ -86,7 +80,7 @@ class Scene:
 
     def exports_want(self, words):
         """Told to the manager, which tells all."""
-        self.config.write_text(wanting(words, self.first))
+        self.config.write_text(targets.with_lines(self.first, "[[export]]", f"xprtsec = {words}"))
         done = self.target.slicectl("reload", check=False)
         return say(done.returncode == 0, f"exports want {words}", done.stdout + done.stderr)
 

@@ -6,6 +6,7 @@ and no other, at any server; contexts end, proxies and the KDC are away for a wh
 
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -122,7 +123,7 @@ class SliceScene(Scene):
         self.first = self.config.read_text()
 
     def exports_want(self, flavors):
-        self.config.write_text(wanting(flavors, self.first))
+        self.config.write_text(targets.with_lines(self.first, "[[export]]", f"sec = {json.dumps(flavors)}"))
         done = self.target.slicectl("reload", check=False)
         return say(done.returncode == 0, f"exports want {' '.join(flavors)}", done.stdout + done.stderr)
 
@@ -163,12 +164,6 @@ class PeerScene(Scene):
 
     def seen(self, sniffer):
         return sum(sniffer.close().values())
-
-
-def wanting(flavors, text):
-    """A configuration whose exports take these."""
-    words = ", ".join(f'"{flavor}"' for flavor in flavors)
-    return re.sub(r"^(\[\[export\]\].*)$", rf"\1\nsec = [{words}]", text, flags=re.M)
 
 
 def expect(client, what, script, wanted=None, code=0):
@@ -350,7 +345,7 @@ def kerberos(ensembles, options):
     realm.prepare()
     config = folder / "ensemble.toml"
     text = (targets.ROOT / "deploy/local/ensemble.toml").read_text()
-    config.write_text(text.replace("[proxy]\n", f'[proxy]\nkerberos_keytab = "{realm.keytab}"\n', 1))
+    config.write_text(targets.with_lines(text, "[proxy]", f'kerberos_keytab = "{realm.keytab}"'))
     # Programs are started with the realm in their environment, those that a suite starts anew, too.
     # Confined as units have it: what MIT's library and the service of names do, they must be allowed.
     os.chown(realm.keytab, targets.ensemble.UNPRIVILEGED, -1)

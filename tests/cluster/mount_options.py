@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 
+import targets
 import uml
 
 DOCUMENT = uml.ROOT / "docs/options.md"
@@ -53,7 +54,7 @@ def mounts(target):
 def exports(target):
     """As slicectl check has it of a configuration with the word."""
     text, rows, ok = EXPORT.sub("", pathlib.Path(target.facts["config"]).read_text()), table("exports(5)"), True
-    text = text.replace("[proxy]\n", '[proxy]\ntls_certificate = "c"\ntls_key = "k"\ntls_authority = "a"\nkerberos_keytab = "k"\n', 1)  # of which only the names count
+    text = targets.with_lines(text, "[proxy]", 'tls_certificate = "c"', 'tls_key = "k"', 'tls_authority = "a"', 'kerberos_keytab = "k"')  # of which only the names count
     with tempfile.TemporaryDirectory() as folder:
         for word, becomes in rows:
             path = f"{folder}/ensemble.toml"

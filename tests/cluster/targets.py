@@ -8,6 +8,7 @@ local folder something that behaves like one), `netns` and `server` serve user-s
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -182,6 +183,11 @@ class Slice:
 
     def client(self, command, **settings):
         return uml.Guest(self.netns, self.server, command, export=self.export, **settings)
+
+
+def with_lines(text, header, *lines):
+    """A configuration with these lines in each section of that header, as "[proxy]" or "[[export]]"."""
+    return re.sub(rf"^{re.escape(header)}.*$", lambda found: "\n".join([found.group(0), *lines]), text, flags=re.M)
 
 
 class Ensembles:
