@@ -273,9 +273,9 @@ TEST_F(ConfigTest, AnExportIsSecureUnlessItSaysOtherwise) {
   EXPECT_TRUE(config.exports[1].takes_port(1023));
   EXPECT_FALSE(config.exports[1].takes_port(1024));
   const Settings settings = settings_of(config);
-  EXPECT_EQ(settings.export_for(0x0a4d0107), &settings.exports[0]);
-  EXPECT_EQ(settings.export_for(0x0a4d0207), &settings.exports[1]);
-  EXPECT_EQ(settings.export_for(0x0a4d0208), nullptr);
+  EXPECT_EQ(settings.any_export_for(0x0a4d0107), &settings.exports[0]);
+  EXPECT_EQ(settings.any_export_for(0x0a4d0207), &settings.exports[1]);
+  EXPECT_EQ(settings.any_export_for(0x0a4d0208), nullptr);
 }
 
 TEST_F(ConfigTest, AnExportMayWantMoreOfConnections) {

@@ -82,7 +82,7 @@ struct Refused {
 constexpr std::array kRefused{
     Refused{"async", "what was answered is as safe as NFS promises; take the word out"},
     Refused{"subtree_check",
-            "handles are checked by their MAC, and the whole volume is exported; take the word out"},
+            "handles are checked by their MAC, which has the tree in it; take the word out"},
     Refused{"fsid=", "the volume has an identity of its own; take the word out"},
     Refused{"mountpoint", "there is one volume, and it is always mounted; take the word out"},
     Refused{"mp", "there is one volume, and it is always mounted; take the word out"},
@@ -143,6 +143,18 @@ Status read_option(std::string_view word, ExportConfig& out) {
 
 }  // namespace
 
+bool is_clean_path(std::string_view path) {
+  if (path == "/") return true;
+  if (!path.starts_with('/')) return false;
+  for (std::string_view left = path; !left.empty();) {
+    left.remove_prefix(1);
+    const std::string_view part = left.substr(0, left.find('/'));
+    if (part.empty() || part == "." || part == "..") return false;
+    left.remove_prefix(part.size());
+  }
+  return true;
+}
+
 Status read_export_client(std::string_view word, ExportConfig& out) {
   const Result<Network> network = word == "*" ? Network{} : parse_network(word);
   if (!network) return refuse_client(word, network.error());
@@ -181,6 +193,11 @@ void read_export(Refusals& refusals, const toml::table& table, std::vector<Expor
   constexpr std::array<std::string_view, 2> kAccess{"rw", "ro"};
   constexpr std::array<std::string_view, 3> kSquash{"root", "all", "none"};
   ExportConfig entry;
+  entry.path = section.text("path", entry.path);
+  if (!is_clean_path(entry.path) || entry.path.size() > kMaxExportPath) {
+    section.refuse("path", "'{}' is no path of at most {} bytes within the volume: \"/\", or as \"/home/ann\"",
+                   entry.path, kMaxExportPath);
+  }
   entry.read_only = section.choice("access", kAccess, 0) == 1;
   entry.squash = static_cast<ExportConfig::Squash>(section.choice("squash", kSquash, 0));
   entry.anonymous_uid = section.number32("anonymous_uid", entry.anonymous_uid);
@@ -225,7 +242,9 @@ void warn_of_export(std::size_t index, std::uint32_t line, EnsembleConfig& confi
   auto warn = [&](std::string_view what) {
     config.warnings.push_back(fmt::format("{}:{}: [[export]] {}", config.path, line, what));
   };
-  const auto takes_all = [&](const ExportConfig& other) { return other.clients.has_all_of(entry.clients); };
+  const auto takes_all = [&](const ExportConfig& other) {
+    return other.path == entry.path && other.clients.has_all_of(entry.clients);
+  };
   const auto before = config.exports.begin() + static_cast<std::ptrdiff_t>(index);
   if (const auto found = std::find_if(config.exports.begin(), before, takes_all); found != before) {
     warn(fmt::format("is for nobody: its clients {} are those of an entry before it, and the first counts",

@@ -15,6 +15,7 @@ struct Id {
 };
 
 using FileId = Id<struct FileIdTag, std::uint64_t>;                          // never reused within a volume
+using TreeId = Id<struct TreeIdTag, std::uint16_t>;                          // of a tree; 0: of none
 using VolumeId = Id<struct VolumeIdTag, std::uint32_t>;                      //
 using SiteId = Id<struct SiteIdTag, std::uint32_t>;                          // a logical server of one class
 using Generation = Id<struct GenerationTag, std::uint64_t>;                  // version of the routing tables

@@ -101,10 +101,47 @@ void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleCo
 
 }  // namespace
 
-const ExportConfig* Settings::export_for(IpAddress address) const {
-  auto found = std::find_if(exports.begin(), exports.end(),
-                            [address](const ExportConfig& entry) { return entry.clients.has(address); });
+const std::string* Settings::exported_as(TreeId tree) const {
+  static const std::string whole = "/";
+  for (std::size_t steps = 0; tree.value != 0 && steps <= trees.size(); ++steps) {
+    const auto found = trees.find(tree);
+    if (found == trees.end()) return nullptr;
+    const std::string& path = found->second.path;
+    if (std::any_of(exports.begin(), exports.end(), [&](const ExportConfig& entry) { return entry.path == path; }))
+      return &path;
+    tree = found->second.above;
+  }
+  return tree.value == 0 ? &whole : nullptr;
+}
+
+const ExportConfig* Settings::export_for(TreeId tree, IpAddress address) const {
+  const std::string* path = exported_as(tree);
+  if (path == nullptr) return nullptr;
+  const auto found = std::find_if(exports.begin(), exports.end(), [&](const ExportConfig& entry) {
+    return entry.path == *path && entry.clients.has(address);
+  });
   return found == exports.end() ? nullptr : &*found;
+}
+
+const ExportConfig* Settings::any_export_for(IpAddress address) const {
+  const auto found = std::find_if(exports.begin(), exports.end(),
+                                  [address](const ExportConfig& entry) { return entry.clients.has(address); });
+  return found == exports.end() ? nullptr : &*found;
+}
+
+const Trees::value_type* Settings::tree_at(std::string_view path) const {
+  const auto found =
+      std::find_if(trees.begin(), trees.end(), [path](const auto& each) { return each.second.path == path; });
+  return found == trees.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> Settings::exports_of_no_tree() const {
+  std::vector<std::string> paths;
+  for (const ExportConfig& entry : exports) {
+    if (entry.path == "/" || tree_at(entry.path) != nullptr) continue;
+    if (std::find(paths.begin(), paths.end(), entry.path) == paths.end()) paths.push_back(entry.path);
+  }
+  return paths;
 }
 
 std::uint64_t Settings::reserve_of(const ServerConfig& server) const {

@@ -18,6 +18,16 @@
 
 namespace slice {
 
+// A directory that was made to be one, with all that is below it (docs/trees.md): it has exports and a quota of
+// its own, if it is to.
+struct Tree {
+  std::string path;  // where it was made, as slicectl names paths
+  TreeId above;      // that the directory's parent is in
+  bool operator==(const Tree&) const = default;
+};
+inline constexpr std::size_t kMaxTrees = 4096;
+using Trees = std::map<TreeId, Tree>;
+
 struct Settings {
   SettingsGeneration generation;  // 0: those of a file, which no manager has published
   std::string export_path = "/";
@@ -31,10 +41,19 @@ struct Settings {
   ClientLimits limits;
   std::map<std::string, std::uint64_t, std::less<>> reserves;  // ServerConfig::reserve_bytes by name
   Quotas quotas;  // of no file: slicectl quota sets them, and a reload leaves them
+  Trees trees;    // likewise, by slicectl tree
 
-  // What a client of that address is given: the first that fits; nothing where none does. Valid as long as
-  // these settings.
-  const ExportConfig* export_for(IpAddress address) const;
+  // The path whose exports count for what is in a tree: its own, where there are some of it, else that of the
+  // tree above. Null for a tree that there is not. Valid as long as these settings, as all of these.
+  const std::string* exported_as(TreeId tree) const;
+  // What a client of that address is given in a tree: the first of these that fits; null where none does.
+  const ExportConfig* export_for(TreeId tree, IpAddress address) const;
+  // The first of any path that fits: null for who may not come in anywhere.
+  const ExportConfig* any_export_for(IpAddress address) const;
+  // By its path; null: there is none.
+  const Trees::value_type* tree_at(std::string_view path) const;
+  // Paths that exports name and that are no trees': nobody is given anything by these.
+  std::vector<std::string> exports_of_no_tree() const;
   // Bytes of free space below which this server takes no changes.
   std::uint64_t reserve_of(const ServerConfig& server) const;
   bool operator==(const Settings&) const = default;

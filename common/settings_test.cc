@@ -36,6 +36,33 @@ TEST(Settings, AreWhatTheFileSays) {
   EXPECT_FALSE(settings.reserves.contains("proxy1")) << "it has no data directory";
 }
 
+TEST(Settings, TellWhoseExportsCountInATree) {
+  Settings settings = settings_of(config());
+  settings.exports.push_back({.path = "/a", .clients = Network::of_v4(0x0b000000, 0xff000000)});
+  settings.exports.push_back({.path = "/b", .clients = Network::of_v4(0x0b000000, 0xff000000)});
+  settings.trees = {{TreeId{1}, {.path = "/a", .above = {}}},
+                    {TreeId{2}, {.path = "/a/x", .above = {1}}},
+                    {TreeId{3}, {.path = "/c", .above = {}}}};
+  EXPECT_EQ(*settings.exported_as(TreeId{}), "/");
+  EXPECT_EQ(*settings.exported_as(TreeId{1}), "/a");
+  EXPECT_EQ(*settings.exported_as(TreeId{2}), "/a");
+  EXPECT_EQ(*settings.exported_as(TreeId{3}), "/");
+  EXPECT_EQ(settings.exported_as(TreeId{4}), nullptr);
+  EXPECT_THAT(settings.exports_of_no_tree(), ElementsAre("/b"));
+  EXPECT_EQ(settings.export_for(TreeId{1}, 0x0b000001), &settings.exports[1]);
+  EXPECT_EQ(settings.export_for(TreeId{1}, 0x0a4d0101), nullptr);
+  EXPECT_EQ(settings.export_for(TreeId{}, 0x0b000001), nullptr);
+  EXPECT_EQ(settings.any_export_for(0x0b000001), &settings.exports[1]);
+  settings.trees[TreeId{3}].above = TreeId{3};  // of what does not decode
+  EXPECT_EQ(settings.exported_as(TreeId{3}), nullptr);
+}
+
+TEST(ExportPath, HasNoEmptyPartsAndNoDots) {
+  for (std::string_view good : {"/", "/a", "/a/b", "/.a", "/..."}) EXPECT_TRUE(is_clean_path(good)) << good;
+  for (std::string_view bad : {"", "a", "/a/", "//", "/a//b", "/.", "/a/..", "/../a", "./a"})
+    EXPECT_FALSE(is_clean_path(bad)) << bad;
+}
+
 TEST(ProxyConfig, HasOneAddressOrOneOfEachFamily) {
   const IpAddress six = IpAddress::of_words(0xfd77ull << 48, 1), four = 0x0a4d0001;
   ProxyConfig proxy{.virtual_address = six, .second_address = four};
@@ -172,7 +199,7 @@ TEST(Settings, NoProbabilityOfMkdirIsAnotherThanZero) {
 TEST(LiveSettings, ReadersSeeTheLastOnes) {
   LiveSettings live(settings_of(config()));
   SettingsReader reader(live);
-  EXPECT_NE(reader.now().export_for(0x0a4d0101), nullptr);
+  EXPECT_NE(reader.now().export_for(TreeId{}, 0x0a4d0101), nullptr);
   const std::shared_ptr<const Settings> old = live.get();
   unsigned told = 0;
   live.watch([&](const Settings& settings) {
@@ -182,8 +209,8 @@ TEST(LiveSettings, ReadersSeeTheLastOnes) {
   });
   live.set(Settings{});
   EXPECT_EQ(told, 1u);
-  EXPECT_EQ(reader.now().export_for(0x0a4d0101), nullptr);
-  EXPECT_NE(old->export_for(0x0a4d0101), nullptr) << "what somebody holds stays";
+  EXPECT_EQ(reader.now().export_for(TreeId{}, 0x0a4d0101), nullptr);
+  EXPECT_NE(old->export_for(TreeId{}, 0x0a4d0101), nullptr) << "what somebody holds stays";
 }
 
 TEST(LiveSettings, AreReadWhileTheyAreSet) {

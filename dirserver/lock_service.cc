@@ -117,7 +117,7 @@ std::optional<LockStatus> LockService::admit(const rpc::Call& call, Request& req
     return LockStatus::kStaleHandle;
   }
   request.handle = *handle;
-  auto who = service::identify_beside(settings_.now(), call);
+  auto who = service::identify_beside(settings_.now(), handle->tree, call);
   if (!who) {
     refusals_.note(service::refused(who.error()), call.client, "NLM procedure {} of file {:#x}",
                    call.procedure, handle->fileid.value);

@@ -63,7 +63,7 @@ NfsService::NfsService(Volume& volume, service::SiteGate& gate)
   serve<nfs3::LinkArgs>(Procedure::kLink, ops::link, volume.changes);
   serve<nfs3::ReaddirArgs>(Procedure::kReaddir, ops::readdir, volume.names);
   serve<nfs3::ReaddirplusArgs>(Procedure::kReaddirplus, ops::readdirplus, volume.names);
-  serve<nfs3::HandleView>(Procedure::kFsstat, ops::fsstat, volume.names, volume.space);
+  serve<nfs3::HandleView>(Procedure::kFsstat, ops::fsstat, volume.names, volume.space, volume.quotas);
   serve<nfs3::HandleView>(Procedure::kFsinfo, ops::fsinfo, volume.names);
   serve<nfs3::HandleView>(Procedure::kPathconf, ops::pathconf, volume.names);
   serve<nfs3::GetaclArgs>(Procedure::kGetacl, ops::getacl, volume.names);

@@ -287,8 +287,10 @@ class Names : public rpc::Program {
     found.type = nfs3::FileType::kDirectory;
     if (args.name == "a" && directory->fileid.value == 1) {
       found.fileid = FileId{2};
+      found.tree = tree_of_a;
     } else if (args.name == "b" && directory->fileid.value == 2) {
       found.fileid = FileId{3};
+      found.tree = tree_of_a;
     } else if (args.name == "file" && directory->fileid.value == 2) {
       found.fileid = FileId{4};
       found.type = nfs3::FileType::kRegular;
@@ -301,6 +303,7 @@ class Names : public rpc::Program {
     nfs3::encode_result(results, nfs3::LookupOk{handle, {}, {}});
     co_return rpc::Outcome::kReply;
   }
+  TreeId tree_of_a;
 
  private:
   const routing::HandleCodec& codec_;
@@ -395,6 +398,35 @@ TEST_F(MountTest, EveryRefusalHasItsOwnStatus) {
   EXPECT_EQ(mount("/a/.."), mount3::Status::kAcces);
   EXPECT_EQ(mount("relative"), mount3::Status::kAcces);
   EXPECT_EQ(mount("/" + std::string(256, 'x')), mount3::Status::kNameTooLong);
+}
+
+TEST_F(MountTest, ATreesExportsCountBelowIt) {
+  names_->tree_of_a = TreeId{7};
+  Settings settings = settings_of(config_);
+  settings.exports.push_back({.path = "/a", .clients = Network::of_v4(0x0a4d0200, 0xffffff00)});
+  settings.exports.push_back({.path = "/c", .clients = Network::of_v4(0x0a4d0200, 0xffffff00)});
+  settings.trees[TreeId{7}] = {.path = "/a", .above = {}};
+  settings_.set(settings);
+  constexpr std::uint32_t kOther = 0x0a4d0202;
+  EXPECT_EQ(mount("/"), mount3::Status::kOk);
+  EXPECT_EQ(mount("/a"), mount3::Status::kAcces);
+  EXPECT_EQ(mount("/a/b"), mount3::Status::kAcces);
+  EXPECT_EQ(mount("/a/none"), mount3::Status::kAcces) << "what is not there is not told either";
+  EXPECT_EQ(mount("/none"), mount3::Status::kNoEnt);
+  EXPECT_EQ(mount("/", nullptr, kOther), mount3::Status::kAcces);
+  EXPECT_EQ(mount("/none", nullptr, kOther), mount3::Status::kAcces);
+  std::uint64_t fileid = 0;
+  EXPECT_EQ(mount("/a", &fileid, kOther), mount3::Status::kOk);
+  EXPECT_EQ(fileid, 2u);
+  EXPECT_EQ(mount("/a/b", &fileid, kOther), mount3::Status::kOk);
+  EXPECT_EQ(mount("/a/none", nullptr, kOther), mount3::Status::kNoEnt);
+  EXPECT_EQ(mount("/a", nullptr, kOther, 1024), mount3::Status::kAcces);
+  Buffer results = call(*mount_, 5, {});
+  std::vector<mount3::ExportEntry> exports;
+  ASSERT_TRUE(decode(results.view(), exports));
+  std::vector<std::string> paths;
+  for (const mount3::ExportEntry& entry : exports) paths.push_back(entry.path);
+  EXPECT_EQ(paths, (std::vector<std::string>{"/", "/a"})) << "/c is no tree";
 }
 
 TEST_F(MountTest, ASecureExportIsForReservedPorts) {

@@ -23,7 +23,8 @@ HandleBytes HandleCodec::mint(const FileHandle& handle) const {
   raw.stripe_shift = handle.stripe_shift;
   raw.volume = volume_.value;
   raw.fileid = handle.fileid.value;
-  raw.site = handle.directory_site.value;
+  raw.tree = handle.tree.value;
+  raw.site = static_cast<std::uint16_t>(handle.directory_site.value);
   raw.generation = handle.generation;
   raw.cell_key = handle.cell_key;
   HandleBytes bytes{};
@@ -52,6 +53,7 @@ Result<FileHandle> HandleCodec::open(ByteView bytes) const {
   handle.flags = raw.flags;
   handle.stripe_shift = raw.stripe_shift;
   handle.fileid = FileId{raw.fileid};
+  handle.tree = TreeId{raw.tree};
   handle.directory_site = SiteId{raw.site};
   handle.generation = raw.generation;
   handle.cell_key = raw.cell_key;

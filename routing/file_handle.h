@@ -26,6 +26,7 @@ struct FileHandle {
   std::uint8_t flags = 0;  // mirrored, block-mapped
   std::uint8_t stripe_shift = 16;
   FileId fileid;
+  TreeId tree;                   // that it is in
   SiteId directory_site;         // where the attribute cell is
   std::uint32_t generation = 0;  // of the cell
   std::uint64_t cell_key = 0;    // fingerprint of (parent fileID, name) at creation; 0: the root

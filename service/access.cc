@@ -20,6 +20,11 @@ Identity squash(const ExportConfig& entry, const rpc::Call& call) {
   return who;
 }
 
+tl::expected<Identity, Stranger> squash_beside(const ExportConfig* entry, const rpc::Call& call) {
+  if (auto stranger = find_stranger_beside(entry, call.client)) return tl::unexpected(*stranger);
+  return squash(*entry, call);
+}
+
 Identity of_the_ensemble() {
   return {.uid = 0, .gid = 0, .groups = {}, .read_only = false};
 }
@@ -78,16 +83,19 @@ std::optional<Stranger> find_stranger(const ExportConfig* entry, rpc::Endpoint c
   return find_stranger_beside(entry, client);
 }
 
-tl::expected<Identity, Stranger> identify_beside(const Settings& settings, const rpc::Call& call) {
+tl::expected<Identity, Stranger> identify_beside(const Settings& settings, TreeId tree, const rpc::Call& call) {
   if (call.internal) return of_the_ensemble();
-  const ExportConfig* entry = settings.export_for(call.client.address);
-  if (auto stranger = find_stranger_beside(entry, call.client)) return tl::unexpected(*stranger);
-  return squash(*entry, call);
+  return squash_beside(settings.export_for(tree, call.client.address), call);
 }
 
-tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call) {
+tl::expected<Identity, Stranger> identify_beside(const Settings& settings, const rpc::Call& call) {
   if (call.internal) return of_the_ensemble();
-  const ExportConfig* entry = settings.export_for(call.client.address);
+  return squash_beside(settings.any_export_for(call.client.address), call);
+}
+
+tl::expected<Identity, Stranger> identify(const Settings& settings, TreeId tree, const rpc::Call& call) {
+  if (call.internal) return of_the_ensemble();
+  const ExportConfig* entry = settings.export_for(tree, call.client.address);
   if (auto stranger = find_stranger(entry, call.client, call.security)) return tl::unexpected(*stranger);
   return squash(*entry, call);
 }

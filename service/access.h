@@ -35,10 +35,12 @@ rpc::Refused refused(Stranger why);
 // their own and cannot protect: those of Linux do not. However they come is good enough.
 std::optional<Stranger> find_stranger(const ExportConfig* entry, rpc::Endpoint client, CallSecurity how);
 std::optional<Stranger> find_stranger_beside(const ExportConfig* entry, rpc::Endpoint client);
-// By exports(5): the first entry that fits the client's address. A call of the ensemble itself is the
-// superuser.
-tl::expected<Identity, Stranger> identify(const Settings& settings, const rpc::Call& call);
-// The same of calls of protocols beside NFS.
+// By exports(5): the first entry of those that count in `tree` that fits the client's address. A call of the
+// ensemble itself is the superuser.
+tl::expected<Identity, Stranger> identify(const Settings& settings, TreeId tree, const rpc::Call& call);
+// The same of calls of protocols beside NFS, about something in a tree; and where they are about nothing in
+// particular, by the first entry of all.
+tl::expected<Identity, Stranger> identify_beside(const Settings& settings, TreeId tree, const rpc::Call& call);
 tl::expected<Identity, Stranger> identify_beside(const Settings& settings, const rpc::Call& call);
 
 // Of what an object's permissions are made; no longer-lived than the attributes. `access`: null where the

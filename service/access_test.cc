@@ -52,16 +52,35 @@ class IdentifyTest : public ::testing::Test {
   Settings settings_;
 };
 
+TEST_F(IdentifyTest, ATreesOwnEntriesCountInItAlone) {
+  settings_.exports.push_back({.path = "/home",
+                               .clients = Network::of_v4(0x0c000000, 0xff000000),
+                               .squash = ExportConfig::Squash::kNone});
+  settings_.trees = {{TreeId{7}, {.path = "/home", .above = {}}}, {TreeId{8}, {.path = "/home/ann", .above = {7}}}};
+  for (const std::uint16_t tree : {std::uint16_t{7}, std::uint16_t{8}}) {
+    EXPECT_TRUE(identify(settings_, TreeId{tree}, call(0x0c000001, 0, 0))->superuser());
+    EXPECT_EQ(identify(settings_, TreeId{tree}, call(0x0a4d0207, 5, 5)).error(), Stranger::kNoExport);
+    EXPECT_EQ(identify_beside(settings_, TreeId{tree}, call(0x0a4d0207, 5, 5)).error(), Stranger::kNoExport);
+  }
+  EXPECT_EQ(identify(settings_, TreeId{}, call(0x0c000001, 0, 0)).error(), Stranger::kNoExport);
+  EXPECT_TRUE(identify(settings_, TreeId{}, call(0x0a4d0207, 5, 5)));
+  EXPECT_EQ(identify(settings_, TreeId{9}, call(0x0a4d0207, 5, 5)).error(), Stranger::kNoExport) << "no such tree";
+  EXPECT_TRUE(identify_beside(settings_, call(0x0c000001, 0, 0))) << "about nothing in particular";
+  rpc::Call own = call(0x01020304, 5, 5);
+  own.internal = true;
+  EXPECT_TRUE(identify(settings_, TreeId{9}, own)->superuser());
+}
+
 TEST_F(IdentifyTest, TakesTheFirstEntryThatFits) {
-  auto who = identify(settings_, call(0x0a4d0107, 0, 0));
+  auto who = identify(settings_, TreeId{}, call(0x0a4d0107, 0, 0));
   ASSERT_TRUE(who);
   EXPECT_TRUE(who->superuser());
   EXPECT_TRUE(who->read_only);
-  EXPECT_FALSE(identify(settings_, call(0x0a4d0207, 5, 5))->read_only);
+  EXPECT_FALSE(identify(settings_, TreeId{}, call(0x0a4d0207, 5, 5))->read_only);
 }
 
 TEST_F(IdentifyTest, RefusesAClientThatNoEntryNames) {
-  auto who = identify(settings_, call(0xc0a80001, 0, 0));
+  auto who = identify(settings_, TreeId{}, call(0xc0a80001, 0, 0));
   ASSERT_FALSE(who);
   EXPECT_EQ(who.error(), Stranger::kNoExport);
 }
@@ -69,24 +88,24 @@ TEST_F(IdentifyTest, RefusesAClientThatNoEntryNames) {
 TEST_F(IdentifyTest, TakesReservedPortsAloneWhereTheExportIsSecure) {
   rpc::Call user = call(0x0a4d0107, 1000, 100);
   user.client.port = 1023;
-  EXPECT_TRUE(identify(settings_, user));
+  EXPECT_TRUE(identify(settings_, TreeId{}, user));
   for (std::uint16_t port : std::initializer_list<std::uint16_t>{1024, 40000, 65535}) {
     user.client.port = port;
-    auto who = identify(settings_, user);
+    auto who = identify(settings_, TreeId{}, user);
     ASSERT_FALSE(who) << port;
     EXPECT_EQ(who.error(), Stranger::kUnreservedPort);
   }
   // The client's own port counts, not that of the proxy which passes its call on.
   user.forwarded = true;
-  EXPECT_FALSE(identify(settings_, user));
+  EXPECT_FALSE(identify(settings_, TreeId{}, user));
   settings_.exports[1].secure = false;  // of another network
-  EXPECT_FALSE(identify(settings_, user));
+  EXPECT_FALSE(identify(settings_, TreeId{}, user));
   settings_.exports[0].secure = false;
-  EXPECT_TRUE(identify(settings_, user));
+  EXPECT_TRUE(identify(settings_, TreeId{}, user));
   rpc::Call own = call(0x0a4d0107, 0, 0);
   own.client.port = 2049;
   own.internal = true;
-  EXPECT_TRUE(identify(settings_, own));
+  EXPECT_TRUE(identify(settings_, TreeId{}, own));
 }
 
 TEST_F(IdentifyTest, TakesCallsAsTheExportWantsThemToCome) {
@@ -97,34 +116,34 @@ TEST_F(IdentifyTest, TakesCallsAsTheExportWantsThemToCome) {
   entry.transports.add(kMutualTls);
   for (TransportSecurity how : {kNone, kTls}) {
     user.security.transport = how;
-    auto who = identify(settings_, user);
+    auto who = identify(settings_, TreeId{}, user);
     ASSERT_FALSE(who);
     EXPECT_EQ(who.error(), Stranger::kTransport);
     EXPECT_EQ(refused(who.error()), rpc::Refused::kTransport);
     EXPECT_TRUE(identify_beside(settings_, user)) << "protocols beside NFS";
   }
   user.security.transport = kMutualTls;
-  EXPECT_TRUE(identify(settings_, user));
+  EXPECT_TRUE(identify(settings_, TreeId{}, user));
   rpc::Call own = call(0x0a4d0107, 0, 0);
   own.internal = true;
-  EXPECT_TRUE(identify(settings_, own));
-  EXPECT_TRUE(identify(settings_, call(0x0a4d0207, 5, 5))) << "another export";
+  EXPECT_TRUE(identify(settings_, TreeId{}, own));
+  EXPECT_TRUE(identify(settings_, TreeId{}, call(0x0a4d0207, 5, 5))) << "another export";
 }
 
 TEST_F(IdentifyTest, TakesCallsOfTheFlavorsThatTheExportWants) {
   using enum SecurityFlavor;
   rpc::Call user = call(0x0a4d0107, 1000, 100);
   ExportConfig& entry = settings_.exports[0];
-  EXPECT_TRUE(identify(settings_, user));
+  EXPECT_TRUE(identify(settings_, TreeId{}, user));
   user.security.flavor = kKrb5p;
-  EXPECT_FALSE(identify(settings_, user)) << "by itself that of clients without Kerberos alone";
+  EXPECT_FALSE(identify(settings_, TreeId{}, user)) << "by itself that of clients without Kerberos alone";
   entry.flavors = SecurityFlavors::none();
   entry.flavors.add(kKrb5i);
   entry.flavors.add(kKrb5p);
-  EXPECT_TRUE(identify(settings_, user));
+  EXPECT_TRUE(identify(settings_, TreeId{}, user));
   for (SecurityFlavor how : {kSys, kKrb5}) {
     user.security.flavor = how;
-    auto who = identify(settings_, user);
+    auto who = identify(settings_, TreeId{}, user);
     ASSERT_FALSE(who);
     EXPECT_EQ(who.error(), Stranger::kFlavor);
     EXPECT_EQ(refused(who.error()), rpc::Refused::kFlavor);
@@ -133,7 +152,7 @@ TEST_F(IdentifyTest, TakesCallsOfTheFlavorsThatTheExportWants) {
 }
 
 TEST_F(IdentifyTest, WhoHasNoAccountIsNobody) {
-  auto who = identify(settings_, call(0x0a4d0207, rpc::kNoUser, rpc::kNoUser, {rpc::kNoUser}));
+  auto who = identify(settings_, TreeId{}, call(0x0a4d0207, rpc::kNoUser, rpc::kNoUser, {rpc::kNoUser}));
   ASSERT_TRUE(who);
   EXPECT_EQ(who->uid, 99u);
   EXPECT_EQ(who->gid, 98u);
@@ -141,20 +160,20 @@ TEST_F(IdentifyTest, WhoHasNoAccountIsNobody) {
 }
 
 TEST_F(IdentifyTest, SquashesRootAloneByDefault) {
-  auto root = identify(settings_, call(0x0a4d0207, 0, 0, {0, 4, 5}));
+  auto root = identify(settings_, TreeId{}, call(0x0a4d0207, 0, 0, {0, 4, 5}));
   EXPECT_EQ(root->uid, 99u);
   EXPECT_EQ(root->gid, 98u);
   EXPECT_THAT(root->groups, ElementsAre(98, 4, 5));
-  auto other = identify(settings_, call(0x0a4d0207, 1000, 100, {4}));
+  auto other = identify(settings_, TreeId{}, call(0x0a4d0207, 1000, 100, {4}));
   EXPECT_EQ(other->uid, 1000u);
   EXPECT_EQ(other->gid, 100u);
   EXPECT_THAT(other->groups, ElementsAre(4));
   // A user of the root group must not keep it.
-  EXPECT_EQ(identify(settings_, call(0x0a4d0207, 1000, 0))->gid, 98u);
+  EXPECT_EQ(identify(settings_, TreeId{}, call(0x0a4d0207, 1000, 0))->gid, 98u);
 }
 
 TEST_F(IdentifyTest, SquashesEverybodyWhereTold) {
-  auto who = identify(settings_, call(0x0b000001, 1000, 100, {4}));
+  auto who = identify(settings_, TreeId{}, call(0x0b000001, 1000, 100, {4}));
   EXPECT_EQ(who->uid, 77u);
   EXPECT_EQ(who->gid, 76u);
   EXPECT_TRUE(who->groups.empty());
@@ -163,17 +182,17 @@ TEST_F(IdentifyTest, SquashesEverybodyWhereTold) {
 TEST_F(IdentifyTest, TakesAuthNoneForTheAnonymousUser) {
   rpc::Call none = call(0x0a4d0107, 0, 0);
   none.has_auth_sys = false;
-  EXPECT_EQ(identify(settings_, none)->uid, 65534u);
+  EXPECT_EQ(identify(settings_, TreeId{}, none)->uid, 65534u);
 }
 
 TEST_F(IdentifyTest, TrustsTheEnsembleItself) {
   rpc::Call own = call(0xc0a80001, 5, 5);
   own.internal = true;
-  EXPECT_TRUE(identify(settings_, own)->superuser());
+  EXPECT_TRUE(identify(settings_, TreeId{}, own)->superuser());
   // A call that a proxy forwards is the client's.
   rpc::Call forwarded = call(0xc0a80001, 0, 0);
   forwarded.forwarded = true;
-  EXPECT_FALSE(identify(settings_, forwarded));
+  EXPECT_FALSE(identify(settings_, TreeId{}, forwarded));
 }
 
 TEST(May, TakesTheMostPersonalClassAlone) {

@@ -508,10 +508,11 @@ Task<Result<KnownFile>> AuthorityClient::fetch_for_transfer(const Identity& who,
 Task<Result<QuotaRooms::Taken>> AuthorityClient::room(const Identity& who, const routing::FileHandle& handle,
                                                       std::uint64_t offset, std::uint64_t count,
                                                       KnownFile& known, Present present) {
-  if (who.superuser()) co_return QuotaRooms::Taken{};
   const MonoTime deadline = impl_->now() + QuotaRooms::kPatience;
   for (bool asked_anew = false;;) {
-    const QuotaRooms::Owners owners{known.attributes.uid, known.attributes.gid};
+    const QuotaOwners owners = who.superuser()
+                                   ? QuotaOwners::of_tree(handle.tree)
+                                   : QuotaOwners{known.attributes.uid, known.attributes.gid, handle.tree};
     if (!impl_->rooms().limited(owners)) co_return QuotaRooms::Taken{};
     std::uint64_t need = quota_need(known.solid, offset, count);
     // In a file with holes only who has the bytes can tell; which costs more than to have room for them.
@@ -529,7 +530,7 @@ Task<Result<QuotaRooms::Taken>> AuthorityClient::room(const Identity& who, const
     asked_anew = true;
   }
   impl_->refuse_for_quota();
-  co_return fail(Errc::kQuota, "no quota is left for the file's owner or group");
+  co_return fail(Errc::kQuota, "no quota is left for the file's owner, group or tree");
 }
 const KnownFile* AuthorityClient::peek(FileId file) const {
   return impl_->peek(file);

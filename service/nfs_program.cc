@@ -266,7 +266,7 @@ std::optional<NfsAnswer> NfsProgram::admit(NfsRequest& request) {
     return nfs3::Status::kBadHandle;
   }
   request.handle = *handle;
-  auto who = identify(settings_.now(), request.call);
+  auto who = identify(settings_.now(), request.handle.tree, request.call);
   if (!who) {
     if (who.error() == Stranger::kNoExport) refused_clients_.add();
     if (who.error() == Stranger::kUnreservedPort) unreserved_ports_.add();

@@ -26,7 +26,7 @@ std::uint64_t quota_need(std::uint64_t solid, std::uint64_t offset, std::uint64_
 // One of the calls that need a budget; it stays as long as there is one.
 class QuotaRooms::User {
  public:
-  User(QuotaRooms& rooms, Owners owners)
+  User(QuotaRooms& rooms, QuotaOwners owners)
       : rooms_(rooms), at_(rooms.budgets_.try_emplace(owners, rooms.context_.loop).first) {
     ++at_->second.users;
   }
@@ -40,20 +40,20 @@ class QuotaRooms::User {
 
  private:
   QuotaRooms& rooms_;
-  std::map<Owners, Budget>::iterator at_;
+  std::map<QuotaOwners, Budget>::iterator at_;
 };
 
 QuotaRooms::QuotaRooms(ServiceContext& context, Ask ask)
     : context_(context), settings_(context.settings), ask_(std::move(ask)) {}
 
-bool QuotaRooms::limited(Owners owners) const {
+bool QuotaRooms::limited(QuotaOwners owners) const {
   const Quotas& quotas = settings_.now().quotas;
   if (quotas.empty()) return false;
-  const auto has_limit = [&quotas](QuotaId whose) {
+  const auto ids = owners.ids();
+  return std::any_of(ids.begin(), ids.end(), [&quotas](QuotaId whose) {
     const auto found = quotas.find(whose);
     return found != quotas.end() && found->second.space.any();
-  };
-  return has_limit({QuotaKind::kUser, owners.uid}) || has_limit({QuotaKind::kGroup, owners.gid});
+  });
 }
 
 bool QuotaRooms::take_from(Budget& budget, std::uint64_t bytes) const {
@@ -63,7 +63,7 @@ bool QuotaRooms::take_from(Budget& budget, std::uint64_t bytes) const {
   return true;
 }
 
-Task<Result<QuotaRooms::Answer>> QuotaRooms::take(routing::FileHandle file, Owners owners,
+Task<Result<QuotaRooms::Answer>> QuotaRooms::take(routing::FileHandle file, QuotaOwners owners,
                                                   std::uint64_t bytes) {
   User user(*this, owners);
   Budget& budget = user.budget();
@@ -74,8 +74,7 @@ Task<Result<QuotaRooms::Answer>> QuotaRooms::take(routing::FileHandle file, Owne
   budget.left = 0;
   const MonoTime asked = context_.loop.now();
   auto result = co_await ask_(file, {.server = context_.self.index,
-                                     .uid = owners.uid,
-                                     .gid = owners.gid,
+                                     .owners = owners,
                                      .held = budget.held,
                                      .needed = bytes});
   if (!result) co_return fail(Errc::kUnavailable, "asking for room: {}", result.error().message);
@@ -86,20 +85,20 @@ Task<Result<QuotaRooms::Answer>> QuotaRooms::take(routing::FileHandle file, Owne
   co_return Answer{.others = result->others || result->promised >= bytes, .room = {}};
 }
 
-void QuotaRooms::drop_if_unused(std::map<Owners, Budget>::iterator budget) {
+void QuotaRooms::drop_if_unused(std::map<QuotaOwners, Budget>::iterator budget) {
   const Budget& what = budget->second;
   if (what.users > 0 || what.held > 0 || (what.left > 0 && context_.loop.now() < what.until)) return;
   budgets_.erase(budget);
 }
 
-void QuotaRooms::release(Owners owners, std::uint64_t bytes) {
+void QuotaRooms::release(QuotaOwners owners, std::uint64_t bytes) {
   const auto found = budgets_.find(owners);
   if (found == budgets_.end()) return;
   found->second.held -= std::min(found->second.held, bytes);
   drop_if_unused(found);
 }
 
-void QuotaRooms::charge(FileId file, Owners owners, std::uint64_t bytes) {
+void QuotaRooms::charge(FileId file, QuotaOwners owners, std::uint64_t bytes) {
   Charge& charge = charges_[file];
   if (charge.owners != owners) {
     // The file has changed hands: its directory server knows, and counts what it was told for the new ones.

@@ -1,4 +1,4 @@
-// QuotaRooms: room that a data server has for bytes of files whose owner or group has a quota
+// QuotaRooms: room that a data server has for bytes of files whose owner, group or tree has a quota
 // (docs/quotas.md). Directory servers promise it, ahead of what is needed, so that not every write asks; what
 // was taken in counts as held until the file's directory server was told of it. One loop.
 #ifndef SLICE_SERVICE_QUOTA_ROOMS_H
@@ -33,16 +33,11 @@ class QuotaRooms {
   static constexpr Duration kPatience = std::chrono::milliseconds(wire::kPromisedMs + 500),
                             kPause = std::chrono::milliseconds(100);
 
-  struct Owners {
-    std::uint32_t uid = 0, gid = 0;
-    auto operator<=>(const Owners&) const = default;
-  };
-
   // Room that a write has, until it ends.
   class [[nodiscard]] Taken {
    public:
     Taken() = default;
-    Taken(QuotaRooms& rooms, Owners owners, std::uint64_t bytes)
+    Taken(QuotaRooms& rooms, QuotaOwners owners, std::uint64_t bytes)
         : rooms_(&rooms), owners_(owners), bytes_(bytes) {}
     Taken(Taken&& other) noexcept
         : rooms_(std::exchange(other.rooms_, nullptr)), owners_(other.owners_), bytes_(other.bytes_) {}
@@ -64,7 +59,7 @@ class QuotaRooms {
 
    private:
     QuotaRooms* rooms_ = nullptr;
-    Owners owners_;
+    QuotaOwners owners_;
     std::uint64_t bytes_ = 0;
   };
 
@@ -75,14 +70,14 @@ class QuotaRooms {
   QuotaRooms(ServiceContext& context, Ask ask);
 
   // Whether anything is limited of one of them.
-  bool limited(Owners owners) const;
+  bool limited(QuotaOwners owners) const;
   // Room for so many bytes. kUnavailable: the directory server does not answer. Else, without room: there is
   // none; `others`: but there may be some before long, since others have it and may not use it.
   struct Answer {
     bool there = false, others = false;
     Taken room;
   };
-  Task<Result<Answer>> take(routing::FileHandle file, Owners owners, std::uint64_t bytes);
+  Task<Result<Answer>> take(routing::FileHandle file, QuotaOwners owners, std::uint64_t bytes);
 
   // ---- for who tells the authority ----
   // What the file was charged with until now is being told; and was, or was not.
@@ -99,20 +94,20 @@ class QuotaRooms {
     AsyncMutex asking;
   };
   struct Charge {
-    Owners owners;
+    QuotaOwners owners;
     std::uint64_t untold = 0, telling = 0;
   };
   class User;
-  void release(Owners owners, std::uint64_t bytes);
-  void charge(FileId file, Owners owners, std::uint64_t bytes);
+  void release(QuotaOwners owners, std::uint64_t bytes);
+  void charge(FileId file, QuotaOwners owners, std::uint64_t bytes);
   bool take_from(Budget& budget, std::uint64_t bytes) const;
   // Forgets it where nothing is known of it.
-  void drop_if_unused(std::map<Owners, Budget>::iterator budget);
+  void drop_if_unused(std::map<QuotaOwners, Budget>::iterator budget);
 
   ServiceContext& context_;
   const SettingsReader settings_;
   const Ask ask_;
-  std::map<Owners, Budget> budgets_;
+  std::map<QuotaOwners, Budget> budgets_;
   std::unordered_map<FileId, Charge> charges_;
 };
 

@@ -33,6 +33,12 @@ inline bool decode_status(rpc::XdrReader& in, nfs3::Status& status) {
   return in.ok() && status == nfs3::Status::kOk;
 }
 
+inline TreeId decode_tree(rpc::XdrReader& in) {
+  const std::uint32_t tree = in.u32();
+  if (tree > 0xffff) in.fail();
+  return TreeId{static_cast<std::uint16_t>(tree)};
+}
+
 inline std::uint64_t fnv1a(ByteView bytes) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (std::uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001b3;

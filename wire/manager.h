@@ -41,7 +41,8 @@ enum class ManagerProcedure : std::uint32_t {
   kShareClients = 24,  // wire/share.h
   kQuotaReport = 25,   // this and the next two: wire/quota.h
   kChangeQuota = 26,
-  kQuotaUsage = 27
+  kQuotaUsage = 27,
+  kChangeTree = 28  // wire/trees.h
 };
 
 enum class Role : std::uint32_t {

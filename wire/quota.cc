@@ -14,7 +14,7 @@ void encode_id(XdrWriter& out, QuotaId whose) {
   out.u32(whose.id);
 }
 QuotaId decode_id(XdrReader& in) {
-  QuotaId whose{.kind = decode_enum(in, QuotaKind::kGroup)};
+  QuotaId whose{.kind = decode_enum(in, QuotaKind::kTree)};
   whose.id = in.u32();
   return whose;
 }
@@ -182,18 +182,22 @@ bool decode(ByteView bytes, QuotaUsageResult& out) {
 
 void encode(XdrWriter& out, const RoomArgs& args) {
   out.u32(args.server);
-  out.u32(args.uid);
-  out.u32(args.gid);
+  out.u32(args.owners.uid);
+  out.u32(args.owners.gid);
   out.u64(args.held);
   out.u64(args.needed);
+  // Servers of before there were trees read the rest.
+  if (args.owners.tree != TreeId{}) out.u32(args.owners.tree.value);
 }
 bool decode(ByteView bytes, RoomArgs& out) {
   XdrReader in(bytes);
   out.server = in.u32();
-  out.uid = in.u32();
-  out.gid = in.u32();
+  out.owners.uid = in.u32();
+  out.owners.gid = in.u32();
   out.held = in.u64();
   out.needed = in.u64();
+  out.owners.tree = {};
+  if (in.ok() && in.left() > 0 && (out.owners.tree = decode_tree(in)) == TreeId{}) in.fail();
   return in.complete();
 }
 

@@ -72,13 +72,13 @@ struct QuotaUsageResult {
   std::vector<One> quotas;
 };
 
-// ROOM: a data server asks the directory server of a file for room that it may fill for the file's owner and
-// group, before they are known to have it. A promise counts until the same server asks for the same owner
-// and group again, or for kPromisedMs.
+// ROOM: a data server asks the directory server of a file for room that it may fill for the file's owner,
+// group and tree, before they are known to have it. A promise counts until the same server asks for the same
+// ones again, or for kPromisedMs.
 inline constexpr std::uint32_t kPromisedMs = 3000;
 struct RoomArgs {
   std::uint32_t server = 0;
-  std::uint32_t uid = 0, gid = 0;
+  QuotaOwners owners;
   std::uint64_t held = 0;    // bytes that it has taken in, and told no directory server of
   std::uint64_t needed = 0;  // more, at the least
 };

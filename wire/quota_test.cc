@@ -27,8 +27,23 @@ TEST(QuotaMessages, AreWhatTheyWere) {
       ChangeQuotaResult{.refused = "no", .generation = SettingsGeneration{7}, .late = {"dir1", "dir2"}});
   wire_tests::check_message(QuotaUsageArgs{.all = true, .whose = kGroup});
   wire_tests::check_message(QuotaUsageResult{.known = true, .quotas = {{kUser, kQuota, {8, 9}}}});
-  wire_tests::check_message(RoomArgs{.server = 1, .uid = 2, .gid = 3, .held = 1ull << 40, .needed = 5});
+  wire_tests::check_message(RoomArgs{.server = 1, .owners = {2, 3, {}}, .held = 1ull << 40, .needed = 5});
   wire_tests::check_message(RoomResult{.status = nfs3::Status::kOk, .promised = 1ull << 40, .others = true});
+}
+
+TEST(QuotaMessages, RoomInATreeIsAskedForBehindAllElse) {
+  const RoomArgs without{.server = 1, .owners = {2, 3, {}}, .held = 6, .needed = 5};
+  RoomArgs within = without, read;
+  within.owners.tree = TreeId{0xfffe};
+  rpc::XdrWriter before, out;
+  encode(before, without);
+  encode(out, within);
+  EXPECT_EQ(to_hex(out.view().first(before.size())), to_hex(before.view()));
+  EXPECT_EQ(out.size(), before.size() + 4);
+  ASSERT_TRUE(decode(out.view(), read));
+  EXPECT_EQ(read.owners, within.owners);
+  before.u32(0x10000);
+  EXPECT_FALSE(decode(before.view(), read)) << "no tree has such a number";
 }
 
 TEST(QuotaMessages, WhatIsOutOfOrderDoesNotDecode) {

@@ -6,6 +6,7 @@
 #include "rpc/xdr.h"
 #include "wire/codec.h"
 #include "wire/quota.h"
+#include "wire/trees.h"
 
 namespace slice::wire {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 // What may stand behind all that the first versions read, in this order. They read no longer message: they
 // are told of it only where it is not as they would have it.
 constexpr std::uint32_t kHasFailover = 1, kHasTransports = 2, kHasQuotas = 3, kHasNetworks = 4,
-                        kHasFlavors = 5;
+                        kHasFlavors = 5, kHasPaths = 6, kHasTrees = 7;
 constexpr std::size_t kMaxPath = 255, kMaxName = 63;
 
 // The first versions have an address and a mask of IPv4 alone: what is not that is nobody for them.
@@ -82,6 +83,11 @@ bool has_networks(const Settings& settings) {
                      [](const ExportConfig& entry) { return !entry.clients.is_v4(); });
 }
 
+bool has_paths(const Settings& settings) {
+  return std::any_of(settings.exports.begin(), settings.exports.end(),
+                     [](const ExportConfig& entry) { return entry.path != "/"; });
+}
+
 // Of each export what it is beside IPv4's, and which network that is.
 enum class Beside : std::uint32_t { kNothing = 0, kEverybody = 1, kV6 = 2 };
 
@@ -134,6 +140,15 @@ void decode_later_ones(rpc::XdrReader& in, Settings& out) {
     } else if (which == kHasFlavors) {
       for (ExportConfig& entry : out.exports) entry.flavors = decode_set<SecurityFlavors>(in);
       if (!has_flavors(out)) in.fail();
+    } else if (which == kHasPaths) {
+      for (ExportConfig& entry : out.exports) {
+        entry.path = std::string(in.text(kMaxExportPath));
+        if (!is_clean_path(entry.path)) in.fail();
+      }
+      if (!has_paths(out)) in.fail();
+    } else if (which == kHasTrees) {
+      out.trees = decode_trees(in);
+      if (out.trees.empty()) in.fail();
     } else {
       in.fail();
     }
@@ -189,6 +204,14 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
   if (has_flavors(settings)) {
     out.u32(kHasFlavors);
     for (std::size_t i = 0; i < exports; ++i) out.u32(settings.exports[i].flavors.bits());
+  }
+  if (has_paths(settings)) {
+    out.u32(kHasPaths);
+    for (std::size_t i = 0; i < exports; ++i) out.text(std::string_view(settings.exports[i].path).substr(0, kMaxExportPath));
+  }
+  if (!settings.trees.empty()) {
+    out.u32(kHasTrees);
+    encode_trees(out, settings.trees);
   }
 }
 bool decode(ByteView bytes, SettingsResult& result) {

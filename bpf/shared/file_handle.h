@@ -16,7 +16,8 @@
 #define SLICE_HANDLE_AT_STRIPE_SHIFT 3u
 #define SLICE_HANDLE_AT_VOLUME 4u
 #define SLICE_HANDLE_AT_FILEID 8u
-#define SLICE_HANDLE_AT_SITE 16u
+#define SLICE_HANDLE_AT_TREE 16u  // 2 bytes; so the site, which is below 2^15, has the other 2 of what were its 4
+#define SLICE_HANDLE_AT_SITE 18u
 #define SLICE_HANDLE_AT_GENERATION 20u
 #define SLICE_HANDLE_AT_CELL_KEY 24u
 #define SLICE_HANDLE_AT_HINT 32u
@@ -42,7 +43,8 @@ struct slice_handle {
   uint8_t stripe_shift;  // log2 of the stripe unit's bytes
   uint32_t volume;
   uint64_t fileid;
-  uint32_t site;  // directory site of the attribute cell
+  uint16_t tree;  // that the file is in; 0: the volume outside all of them
+  uint16_t site;  // directory site of the attribute cell
   uint32_t generation;
   uint64_t cell_key;  // fingerprint of (parent fileID, name) at creation; 0 for the root
   uint64_t hint;
@@ -92,7 +94,8 @@ SLICE_INLINE void slice_handle_decode(const uint8_t* wire, struct slice_handle* 
   handle->stripe_shift = wire[SLICE_HANDLE_AT_STRIPE_SHIFT];
   handle->volume = slice_be32(wire + SLICE_HANDLE_AT_VOLUME);
   handle->fileid = slice_be64(wire + SLICE_HANDLE_AT_FILEID);
-  handle->site = slice_be32(wire + SLICE_HANDLE_AT_SITE);
+  handle->tree = slice_be16(wire + SLICE_HANDLE_AT_TREE);
+  handle->site = slice_be16(wire + SLICE_HANDLE_AT_SITE);
   handle->generation = slice_be32(wire + SLICE_HANDLE_AT_GENERATION);
   handle->cell_key = slice_be64(wire + SLICE_HANDLE_AT_CELL_KEY);
   handle->hint = slice_be64(wire + SLICE_HANDLE_AT_HINT);
@@ -107,7 +110,7 @@ SLICE_INLINE void slice_handle_encode(const struct slice_handle* handle, uint8_t
   wire[SLICE_HANDLE_AT_STRIPE_SHIFT] = handle->stripe_shift;
   slice_put_be32(wire + SLICE_HANDLE_AT_VOLUME, handle->volume);
   slice_put_be64(wire + SLICE_HANDLE_AT_FILEID, handle->fileid);
-  slice_put_be32(wire + SLICE_HANDLE_AT_SITE, handle->site);
+  slice_put_be32(wire + SLICE_HANDLE_AT_TREE, (uint32_t)handle->tree << 16 | handle->site);
   slice_put_be32(wire + SLICE_HANDLE_AT_GENERATION, handle->generation);
   slice_put_be64(wire + SLICE_HANDLE_AT_CELL_KEY, handle->cell_key);
   slice_put_be64(wire + SLICE_HANDLE_AT_HINT, handle->hint);

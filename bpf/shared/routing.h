@@ -210,7 +210,7 @@ SLICE_INLINE uint32_t slice_read_handle(const struct slice_config* config, struc
   request->handle_flags = (head >> 8) & 0xff;
   request->stripe_shift = head & 0xff;
   request->fileid = slice_be64(h + SLICE_HANDLE_AT_FILEID);
-  request->directory_site = slice_be32(h + SLICE_HANDLE_AT_SITE);
+  request->directory_site = slice_be16(h + SLICE_HANDLE_AT_SITE);
   if (SLICE_UNLIKELY(head >> 24 != SLICE_HANDLE_VERSION)) return SLICE_OUTCOME_BAD_HANDLE;
   if (SLICE_UNLIKELY(slice_be32(h + SLICE_HANDLE_AT_VOLUME) != config->volume))
     return SLICE_OUTCOME_BAD_HANDLE;
@@ -228,7 +228,7 @@ SLICE_INLINE uint32_t slice_read_second_handle(const struct slice_config* config
                                                struct slice_request* request) {
   const uint8_t* h = request->second_handle;
   request->second_fileid = slice_be64(h + SLICE_HANDLE_AT_FILEID);
-  request->second_directory_site = slice_be32(h + SLICE_HANDLE_AT_SITE);
+  request->second_directory_site = slice_be16(h + SLICE_HANDLE_AT_SITE);
   if (SLICE_UNLIKELY(h[SLICE_HANDLE_AT_VERSION] != SLICE_HANDLE_VERSION)) return SLICE_OUTCOME_BAD_HANDLE;
   if (SLICE_UNLIKELY(slice_be32(h + SLICE_HANDLE_AT_VOLUME) != config->volume))
     return SLICE_OUTCOME_BAD_HANDLE;

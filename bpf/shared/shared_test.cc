@@ -49,7 +49,8 @@ TEST(FileHandle, LiesAsSpecified) {
   handle.stripe_shift = 16;
   handle.volume = 0x01020304;
   handle.fileid = 0x1112131415161718;
-  handle.site = 0x21222324;
+  handle.tree = 0x2122;
+  handle.site = 0x2324;
   handle.generation = 0x31323334;
   handle.cell_key = 0x4142434445464748;
   handle.hint = ~0ull;  // clients never see one

@@ -39,10 +39,10 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
       quotas_(context.loop, context.metrics,
               {.settings = context.settings,
                .tables = state_.tables,
-               .change =
-                   [this](std::function<Status(Quotas&)> change_it) {
-                     return settings_.change_quotas(std::move(change_it));
-                   }}),
+               .change = [this](SettingsBook::Change change) { return settings_.change(std::move(change)); }}),
+      trees_({.settings = context.settings,
+              .change = [this](SettingsBook::Change change) { return settings_.change(std::move(change)); },
+              .random = context.random}),
       address_(context.loop, std::chrono::milliseconds(context.config.proxy.address_patience_ms), entries_,
                context.metrics),
       shares_(context.loop, std::chrono::milliseconds(context.config.proxy.address_patience_ms), entries_,
@@ -97,6 +97,7 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
                             [this](const auto& args) { return quotas_.report(args); });
   on<wire::ChangeQuotaArgs>(Procedure::kChangeQuota,
                             [this](const auto& args) { return quotas_.change(args); });
+  on<wire::ChangeTreeArgs>(Procedure::kChangeTree, [this](const auto& args) { return trees_.change(args); });
   on<wire::QuotaUsageArgs>(Procedure::kQuotaUsage, [this](const auto& args) { return quotas_.usage(args); });
   on<service::NoArguments>(Procedure::kGetState, [this](const auto&) { return files_of_state(); });
   on<wire::BackingClaimArgs>(Procedure::kBackingClaim, [this](const auto& args) {

@@ -18,6 +18,7 @@
 #include "control/manager/settings_book.h"
 #include "control/manager/state.h"
 #include "control/manager/survey.h"
+#include "control/manager/tree_book.h"
 #include "service/context.h"
 #include "service/internal_program.h"
 #include "wire/configuration.h"
@@ -116,6 +117,7 @@ class Manager : public service::InternalProgram {
   Failovers failovers_;
   SettingsBook settings_;
   QuotaBook quotas_;
+  TreeBook trees_;
   AddressLease address_;
   ClientShares shares_;
   std::optional<Survey> survey_;  // none: the state is known

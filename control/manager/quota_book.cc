@@ -17,10 +17,10 @@ QuotaBook::QuotaBook(Loop& loop, Metrics& metrics, Hooks hooks)
     : loop_(loop),
       hooks_(std::move(hooks)),
       version_(static_cast<std::uint64_t>(loop.wall().ns)),
-      quotas_(metrics.gauge("manager_quotas", "users and groups that have a quota")),
+      quotas_(metrics.gauge("manager_quotas", "users, groups and trees that have a quota")),
       over_(metrics.gauge("manager_quotas_over_soft", "of those, who are over a soft limit")),
       reports_(metrics.counter("manager_quota_reports_total",
-                               "times that directory servers told how much users and groups have")) {}
+                               "times that directory servers told how much users, groups and trees have")) {}
 
 wire::QuotaReportResult QuotaBook::report(const wire::QuotaReportArgs& args) {
   reports_.add();
@@ -94,8 +94,8 @@ void QuotaBook::look_at_soft_limits() {
 }
 
 Task<void> QuotaBook::note_soft_limits(QuotaBook& self) {
-  auto noted = co_await self.hooks_.change([&self](Quotas& quotas) {
-    for (auto& [whose, quota] : quotas) {
+  auto noted = co_await self.hooks_.change([&self](Settings& settings) {
+    for (auto& [whose, quota] : settings.quotas) {
       const Sum sum = self.sum_of(whose);
       quota.space.over_since = self.over_since(quota.space, sum.usage.space);
       quota.files.over_since = self.over_since(quota.files, sum.usage.files);
@@ -108,7 +108,8 @@ Task<void> QuotaBook::note_soft_limits(QuotaBook& self) {
 }
 
 Task<wire::ChangeQuotaResult> QuotaBook::change(wire::ChangeQuotaArgs args) {
-  auto changed = co_await hooks_.change([&args](Quotas& quotas) -> Status {
+  auto changed = co_await hooks_.change([&args](Settings& settings) -> Status {
+    Quotas& quotas = settings.quotas;
     const auto found = quotas.find(args.whose);
     if (args.remove) {
       if (found == quotas.end()) {
@@ -117,6 +118,8 @@ Task<wire::ChangeQuotaResult> QuotaBook::change(wire::ChangeQuotaArgs args) {
       quotas.erase(found);
       return {};
     }
+    if (args.whose.kind == QuotaKind::kTree && !settings.trees.contains(tree_of(args.whose)))
+      return fail(Errc::kNotFound, "there is no tree {}", args.whose.id);
     if (found == quotas.end() && quotas.size() >= kMaxQuotas)
       return fail(Errc::kTooLarge, "{} quotas are the most that there may be", kMaxQuotas);
     Quota next = found == quotas.end() ? Quota{} : found->second;

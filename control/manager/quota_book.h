@@ -1,4 +1,4 @@
-// QuotaBook: how much users and groups have on all directory servers together, which each of these tells of
+// QuotaBook: how much users, groups and trees have on all directory servers together, which each of these tells of
 // its own sites, and learns from here (docs/quotas.md). The limits are among the settings, durable; what is
 // kept here is learned anew by each term. One loop.
 #ifndef SLICE_CONTROL_MANAGER_QUOTA_BOOK_H
@@ -25,9 +25,9 @@ class QuotaBook {
   struct Hooks {
     const LiveSettings& settings;
     const wire::Tables& tables;
-    // Has the quotas changed, durably and everywhere; the names of processes that do not know of it yet. An
-    // error: nothing is changed.
-    std::function<Task<Result<std::vector<std::string>>>(std::function<Status(Quotas& quotas)> change)>
+    // Has the settings' quotas changed, durably and everywhere; the names of processes that do not know of it
+    // yet. An error: nothing is changed.
+    std::function<Task<Result<std::vector<std::string>>>(std::function<Status(Settings& settings)> change)>
         change;
   };
   QuotaBook(Loop& loop, Metrics& metrics, Hooks hooks);

@@ -27,10 +27,10 @@ class QuotaBookTest : public service::testing::ServiceFixture {
                            return publish(std::move(change));
                          }}));
   }
-  Task<Result<std::vector<std::string>>> publish(std::function<Status(Quotas&)> change) {
+  Task<Result<std::vector<std::string>>> publish(std::function<Status(Settings&)> change) {
     Settings next = *settings_.get();
     ++next.generation.value;
-    SLICE_CO_RETURN_IF_ERROR(change(next.quotas));
+    SLICE_CO_RETURN_IF_ERROR(change(next));
     ++published_;
     settings_.set(std::move(next));
     co_return std::vector<std::string>{};

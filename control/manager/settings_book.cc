@@ -34,7 +34,9 @@ Task<Status> SettingsBook::start() {
   auto kept = never ? std::nullopt : service::decode_kept_settings(copy);
   if (!kept) {
     of_file.generation = SettingsGeneration{1};
-    co_return co_await publish(std::move(of_file));
+    SLICE_CO_RETURN_IF_ERROR(co_await publish(std::move(of_file)));
+    warn_of_exports();
+    co_return Status{};
   }
   const std::vector<std::string> others = differences(*kept, of_file);
   if (!others.empty()) {
@@ -45,7 +47,13 @@ Task<Status> SettingsBook::start() {
   }
   generation_.set(kept->generation.value);
   context_.settings.set(std::move(*kept));
+  warn_of_exports();
   co_return Status{};
+}
+
+void SettingsBook::warn_of_exports() const {
+  if (const std::string why = objection_to_exports(*context_.settings.get()); !why.empty())
+    log_warning("{}: nobody is let in by it", why);
 }
 
 Task<wire::ReloadResult> SettingsBook::reload() {
@@ -56,11 +64,16 @@ Task<wire::ReloadResult> SettingsBook::reload() {
   result.generation = before->generation;
   auto read = load_ensemble(context_.config.path);
   result.refused = read ? objection(*read) : read.error().message;
+  Settings next;
+  if (result.refused.empty()) {
+    next = settings_of(*read);
+    next.quotas = before->quotas;
+    next.trees = before->trees;
+    result.refused = objection_to_exports(next);
+  }
   if (result.refused.empty()) {
     result.warnings = read->warnings;
     warn_of_members(*read, result.warnings);
-    Settings next = settings_of(*read);
-    next.quotas = before->quotas;
     next.generation = SettingsGeneration{before->generation.value + 1};
     result.changed = differences(*before, next);
     if (!result.changed.empty()) {
@@ -89,13 +102,12 @@ Task<wire::ReloadResult> SettingsBook::reload() {
   co_return result;
 }
 
-Task<Result<std::vector<std::string>>> SettingsBook::change_quotas(
-    std::function<Status(Quotas& quotas)> change) {
+Task<Result<std::vector<std::string>>> SettingsBook::change(Change change) {
   auto lock = co_await change_.lock();
-  Settings next = *context_.settings.get();
-  const Quotas before = next.quotas;
-  SLICE_CO_RETURN_IF_ERROR(change(next.quotas));
-  if (next.quotas == before) co_return std::vector<std::string>{};
+  const std::shared_ptr<const Settings> before = context_.settings.get();
+  Settings next = *before;
+  SLICE_CO_RETURN_IF_ERROR(change(next));
+  if (next == *before) co_return std::vector<std::string>{};
   ++next.generation.value;
   if (Status published = co_await publish(std::move(next)); !published) {
     co_return fail(published.error().code, "the settings cannot be made durable: {}",
@@ -115,6 +127,13 @@ std::string SettingsBook::objection(const EnsembleConfig& read) const {
   if (fixed.empty()) return "";
   return fmt::format("{}: not to be changed by a reload (docs/configuration.md): {}", read.path,
                      fmt::join(fixed, ", "));
+}
+
+// Who takes a path for exported is mistaken as long as there is no tree: those of the tree above count there.
+std::string SettingsBook::objection_to_exports(const Settings& next) {
+  const std::vector<std::string> paths = next.exports_of_no_tree();
+  if (paths.empty()) return "";
+  return fmt::format("[[export]] path: {}: no tree (slicectl tree make)", fmt::join(paths, ", "));
 }
 
 void SettingsBook::warn_of_members(const EnsembleConfig& read, std::vector<std::string>& warnings) const {

@@ -32,10 +32,11 @@ class SettingsBook {
   // Reads the file again. Where it is wrong, or changes what cannot change now, nothing is changed; else its
   // settings are durable, and every living process has been told when this ends.
   Task<wire::ReloadResult> reload();
-  // Has `change` change the quotas, which are durable, and told to every living process, when this ends; the
-  // names of those that do not have them yet. An error of `change`, or of making them durable: nothing is
-  // changed.
-  Task<Result<std::vector<std::string>>> change_quotas(std::function<Status(Quotas& quotas)> change);
+  // Has `change` change what is of no file, quotas and trees; that is durable, and told to every living process,
+  // when this ends. The names of those that do not have it yet. An error of `change`, or of making it durable:
+  // nothing is changed.
+  using Change = std::function<Status(Settings& settings)>;
+  Task<Result<std::vector<std::string>>> change(Change change);
   // What a process says of its settings: they may be newer than these, where the copy was lost or restored
   // from an old one. Such are taken over.
   void heard(const wire::HeartbeatArgs& args);
@@ -44,6 +45,8 @@ class SettingsBook {
  private:
   // What stands against the file's settings; empty: nothing does.
   std::string objection(const EnsembleConfig& read) const;
+  static std::string objection_to_exports(const Settings& next);
+  void warn_of_exports() const;
   void warn_of_members(const EnsembleConfig& read, std::vector<std::string>& warnings) const;
   // With the lock held: durable, then in force here, then told.
   Task<Status> publish(Settings next);

@@ -166,8 +166,8 @@ TEST_F(SettingsBookTest, AReloadIsDurableAndTold) {
   EXPECT_THAT(result.late, ElementsAre("proxy1"));
   EXPECT_EQ(store.told, 1u);
   EXPECT_EQ(proxy.told, 1u);
-  EXPECT_TRUE(settings_.get()->export_for(0x0a4d0101)->read_only);
-  EXPECT_NE(settings_.get()->export_for(0x0a090101), nullptr);
+  EXPECT_TRUE(settings_.get()->any_export_for(0x0a4d0101)->read_only);
+  EXPECT_NE(settings_.get()->any_export_for(0x0a090101), nullptr);
   EXPECT_EQ(kept(), *settings_.get());
 }
 
@@ -176,21 +176,21 @@ TEST_F(SettingsBookTest, QuotasAreDurableAndToldAndAReloadLeavesThem) {
   process("proxy1", false);
   const QuotaId ann{QuotaKind::kUser, 1001};
   const auto set = [ann](std::uint64_t most) {
-    return [ann, most](Quotas& quotas) {
-      quotas[ann].files.hard = most;
+    return [ann, most](Settings& settings) {
+      settings.quotas[ann].files.hard = most;
       return Status{};
     };
   };
-  auto late = run(book().change_quotas(set(5)));
+  auto late = run(book().change(set(5)));
   ASSERT_TRUE(late);
   EXPECT_THAT(*late, ElementsAre("proxy1"));
   EXPECT_EQ(store.told, 1u);
   EXPECT_EQ(kept().quotas.at(ann).files.hard, 5u);
   EXPECT_EQ(generation(), 2u);
-  EXPECT_TRUE(run(book().change_quotas(set(5))));
+  EXPECT_TRUE(run(book().change(set(5))));
   EXPECT_EQ(generation(), 2u) << "nothing new";
-  EXPECT_FALSE(run(book().change_quotas([](Quotas& quotas) -> Status {
-    quotas.clear();
+  EXPECT_FALSE(run(book().change([](Settings& settings) -> Status {
+    settings.quotas.clear();
     return fail(Errc::kInvalid, "no");
   })));
   EXPECT_EQ(generation(), 2u);
@@ -227,7 +227,7 @@ TEST_F(SettingsBookTest, WhatCannotChangeIsNamedAndNothingChanges) {
   const wire::ReloadResult result = reload();
   EXPECT_THAT(result.refused, HasSubstr("[volume] threshold, [sites] storage"));
   EXPECT_THAT(result.changed, IsEmpty());
-  EXPECT_NE(settings_.get()->export_for(0x0a4d0101), nullptr);
+  EXPECT_NE(settings_.get()->any_export_for(0x0a4d0101), nullptr);
   folder_.write_with("role = \"storage\"", "role = \"coordinator\"");
   EXPECT_THAT(reload().refused, HasSubstr("no server has the role 'storage'"));
   members_[config_.find("store1")->index].role = wire::Role::kProxy;

@@ -28,6 +28,7 @@
 #include "control/slicectl/status_command.h"
 #include "control/slicectl/top_commands.h"
 #include "control/slicectl/trace_commands.h"
+#include "control/slicectl/tree_command.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
 #include "service/membership.h"
@@ -130,7 +131,7 @@ class Command {
   }
 
   // MoveCommands, LeaveCommands, StatusCommand, FailoverCommand, DoctorCommand, TraceCommands, TopCommands,
-  // ProxyCommands, QuotaCommand.
+  // ProxyCommands, QuotaCommand, TreeCommand.
   template <class Commands>
   int carry_out(Commands& commands) {
     return run(commands.run(
@@ -471,7 +472,7 @@ constexpr const char* kExitCodes =
     "3 something is wrong (status, doctor), some servers did not answer (metrics, where, tables --check: "
     "the rest "
     "is shown), or do not have "
-    "the settings yet (reload, quota), or the server does not serve yet (failover); 4 refused without "
+    "the settings yet (reload, quota, tree), or the server does not serve yet (failover); 4 refused without "
     "--force "
     "(policy), or since files would lose bytes "
     "(server remove --lost).\n"
@@ -509,6 +510,7 @@ int main(int argc, char** argv) {
   TopCommands top(app);
   ProxyCommands proxy(app);
   QuotaCommand quota(app);
+  TreeCommand tree(app);
   auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
   move->add_option("path", arguments.path, "absolute path within the volume")->required();
   move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
@@ -550,7 +552,7 @@ int main(int argc, char** argv) {
     say(server_change.error());
     return kBadUsage;
   }
-  if (Status asked = quota.parsed() ? quota.check() : Status{}; !asked) {
+  if (Status asked = quota.parsed() ? quota.check() : tree.parsed() ? tree.check() : Status{}; !asked) {
     say(asked.error());
     return kBadUsage;
   }
@@ -585,6 +587,7 @@ int main(int argc, char** argv) {
   if (top.parsed()) return command.carry_out(top);
   if (proxy.parsed()) return command.carry_out(proxy);
   if (quota.parsed()) return command.carry_out(quota);
+  if (tree.parsed()) return command.carry_out(tree);
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
   if (reload->parsed()) return command.reload();

@@ -229,6 +229,28 @@ class Finder {
   Where where_;
 };
 
+// A change of one name, sent to the server that has it.
+template <class Ok>
+Task<Status> change_name(const Seams& seams, nfs3::Procedure procedure, Buffer arguments, std::string path) {
+  auto tables = co_await ask_tables(seams);
+  if (!tables) co_return fail(std::move(tables.error()));
+  const auto route = (*tables)->place_of(procedure, arguments.view());
+  if (!route) co_return fail(Errc::kInvalid, "{}: a name of more than {} bytes", path, nfs3::kMaxName);
+  const wire::ServerEntry& server = (*tables)->server_of(wire::Role::kDirectory, route->site);
+  auto status = co_await nfs_call<Ok>(seams, server.endpoint, procedure, std::move(arguments), [](const Ok&) {});
+  if (!status) co_return fail(status.error(), server.name);
+  switch (*status) {
+    case nfs3::Status::kOk:
+      co_return Status{};
+    case nfs3::Status::kExist:
+      co_return fail(Errc::kInvalid, "{}: it is there already", path);
+    case nfs3::Status::kNotEmpty:
+      co_return fail(Errc::kInvalid, "{}: it is not empty", path);
+    default:
+      co_return fail(lookup_error(*status, path, server.name));
+  }
+}
+
 // Of its manager program, or of the admin program, which its process serves as all do.
 template <class R, class Procedure, class Args>
 Task<Result<R>> ask_manager(const Seams& seams, Procedure procedure, Args args) {
@@ -281,6 +303,10 @@ Task<Result<wire::ChangeQuotaResult>> ask_to_change_quota(const Seams& seams, wi
 
 Task<Result<wire::QuotaUsageResult>> ask_quota_usage(const Seams& seams, wire::QuotaUsageArgs args) {
   return ask_manager<wire::QuotaUsageResult>(seams, wire::ManagerProcedure::kQuotaUsage, args);
+}
+
+Task<Result<wire::ChangeTreeResult>> ask_to_change_tree(const Seams& seams, wire::ChangeTreeArgs args) {
+  return have_manager<wire::ChangeTreeResult>(seams, wire::ManagerProcedure::kChangeTree, std::move(args));
 }
 
 Task<Result<wire::ChangeServerResult>> ask_change(const Seams& seams, wire::ChangeServerArgs args) {
@@ -359,6 +385,22 @@ Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing:
                               std::string path) {
   Finder finder(seams, std::move(tables), std::move(path));
   co_return co_await finder.find();
+}
+
+Task<Status> make_tree_directory(const Seams& seams, const Where& above, std::string path, TreeId tree,
+                                 nfs3::SetAttributes attributes) {
+  attributes.size = tree.value;
+  const std::string name = path.substr(path.rfind('/') + 1);
+  rpc::XdrWriter arguments;
+  encode_arguments(arguments, nfs3::MkdirArgs{{above.bytes, name}, attributes});
+  co_return co_await change_name<nfs3::CreatedOk>(seams, nfs3::Procedure::kMkdir, arguments.take(), std::move(path));
+}
+
+Task<Status> remove_tree_directory(const Seams& seams, const Where& above, std::string path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  rpc::XdrWriter arguments;
+  encode_arguments(arguments, nfs3::RmdirArgs{above.bytes, name});
+  co_return co_await change_name<nfs3::WccData>(seams, nfs3::Procedure::kRmdir, arguments.take(), std::move(path));
 }
 
 Task<Result<PolicyInForce>> ask_policy(const Seams& seams,

@@ -27,6 +27,7 @@
 #include "wire/quota.h"
 #include "wire/settings.h"
 #include "wire/share.h"
+#include "wire/trees.h"
 
 namespace slice::slicectl {
 
@@ -74,6 +75,9 @@ Task<Result<wire::FailoverResult>> ask_failover(const Seams& seams, wire::Failov
 Task<Result<wire::ChangeQuotaResult>> ask_to_change_quota(const Seams& seams, wire::ChangeQuotaArgs args);
 Task<Result<wire::QuotaUsageResult>> ask_quota_usage(const Seams& seams, wire::QuotaUsageArgs args);
 
+// Notes or forgets a tree; likewise.
+Task<Result<wire::ChangeTreeResult>> ask_to_change_tree(const Seams& seams, wire::ChangeTreeArgs args);
+
 // How far a coordinator is with evening out files that have a layout.
 struct Spread {
   std::string coordinator;
@@ -120,6 +124,12 @@ struct Where {
 // directory"), kUnavailable. Data servers that do not answer have an error in their Part.
 Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
                               std::string path);
+
+// Makes the directory of a tree, `path`, in the one above it, and takes it out. kInvalid: it is there already, or
+// is not empty; kUnavailable, kIo.
+Task<Status> make_tree_directory(const Seams& seams, const Where& above, std::string path, TreeId tree,
+                                 nfs3::SetAttributes attributes);
+Task<Status> remove_tree_directory(const Seams& seams, const Where& above, std::string path);
 
 // What a directory says of new files in it. Errors as ask_where().
 struct PolicyChange {

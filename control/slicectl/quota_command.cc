@@ -3,6 +3,7 @@
 #include <grp.h>
 #include <pwd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -25,7 +26,11 @@ std::optional<std::uint32_t> number_of(std::string_view text) {
   return number;
 }
 
-std::string name_of(QuotaId whose) {
+std::string name_of(QuotaId whose, const Settings& settings) {
+  if (whose.kind == QuotaKind::kTree) {
+    const auto tree = settings.trees.find(tree_of(whose));
+    return tree == settings.trees.end() ? "" : tree->second.path;
+  }
   if (whose.kind == QuotaKind::kUser) {
     const passwd* user = ::getpwuid(whose.id);
     return user == nullptr ? "" : user->pw_name;
@@ -88,9 +93,14 @@ std::string grace_text(std::uint64_t seconds) {
   return fmt::format("{}s", seconds);
 }
 
-Result<QuotaId> find_owner(const std::string& kind, const std::string& name) {
-  const QuotaKind which = kind == "group" ? QuotaKind::kGroup : QuotaKind::kUser;
+Result<QuotaId> find_owner(const std::string& kind, const std::string& name, const Settings& settings) {
+  const auto found = std::find(kQuotaKindNames.begin(), kQuotaKindNames.end(), kind);
+  const auto which = static_cast<QuotaKind>(found - kQuotaKindNames.begin());
   if (const auto number = number_of(name)) return QuotaId{which, *number};
+  if (which == QuotaKind::kTree) {
+    if (const Trees::value_type* tree = settings.tree_at(name)) return QuotaId{which, tree->first.value};
+    return fail(Errc::kNotFound, "{} is no tree (slicectl tree list)", name);
+  }
   if (which == QuotaKind::kUser) {
     if (const passwd* user = ::getpwnam(name.c_str())) return QuotaId{which, user->pw_uid};
   } else if (const group* entry = ::getgrnam(name.c_str())) {
@@ -99,13 +109,14 @@ Result<QuotaId> find_owner(const std::string& kind, const std::string& name) {
   return fail(Errc::kNotFound, "this host knows no {} '{}'; a number can be given", kind, name);
 }
 
-std::string render_quotas(const wire::QuotaUsageResult& usage, std::uint64_t now, Format format) {
+std::string render_quotas(const wire::QuotaUsageResult& usage, const Settings& settings, std::uint64_t now,
+                          Format format) {
   if (format == Format::kJson) {
     Json list = Json::array();
     for (const auto& one : usage.quotas) {
       list.push_back({{"kind", quota_kind_name(one.whose.kind)},
                       {"id", one.whose.id},
-                      {"name", name_of(one.whose)},
+                      {"name", name_of(one.whose, settings)},
                       {"space", limit_json(one.quota.space, one.usage.space, one.quota.grace)},
                       {"files", limit_json(one.quota.files, one.usage.files, one.quota.grace)},
                       {"grace", one.quota.grace}});
@@ -115,7 +126,7 @@ std::string render_quotas(const wire::QuotaUsageResult& usage, std::uint64_t now
   std::vector<std::vector<std::string>> rows{
       {"whose", "space", "soft", "hard", "", "files", "soft", "hard", "", "grace"}};
   for (const auto& one : usage.quotas) {
-    const std::string name = name_of(one.whose);
+    const std::string name = name_of(one.whose, settings);
     const auto& [space, files, grace] = one.quota;
     rows.push_back({fmt::format("{} {}", quota_kind_name(one.whose.kind),
                                 name.empty() ? fmt::format("{}", one.whose.id) : name),
@@ -130,22 +141,22 @@ std::string render_quotas(const wire::QuotaUsageResult& usage, std::uint64_t now
 }
 
 QuotaCommand::QuotaCommand(CLI::App& app)
-    : quota_(app.add_subcommand("quota", "what users and groups may have, and have (docs/quotas.md)")) {
+    : quota_(app.add_subcommand("quota", "what users, groups and trees may have, and have (docs/quotas.md)")) {
   quota_->require_subcommand(1);
-  set_ = quota_->add_subcommand("set", "gives a user or group limits, in place of those that are named");
+  set_ = quota_->add_subcommand("set", "gives a user, group or tree limits, in place of those that are named");
   set_->add_option("--space", space_, "SOFT[:HARD] of bytes, as 10GiB:12GiB; 0: no such limit");
   set_->add_option("--files", files_, "SOFT[:HARD] of files, directories and all else; 0: no such limit");
   set_->add_option("--grace", grace_,
                    "how long one may be over a soft limit, as 7d, 12h, 30m, 90s; first 7d");
-  show_ = quota_->add_subcommand("show", "of one user or group");
+  show_ = quota_->add_subcommand("show", "of one user, group or tree");
   list_ = quota_->add_subcommand("list", "of all who have a quota");
   remove_ =
       quota_->add_subcommand("remove", "takes a quota away: who had it may have what there is room for");
   for (CLI::App* each : {set_, show_, remove_}) {
-    each->add_option("kind", kind_, "user or group")
+    each->add_option("kind", kind_, "user, group or tree")
         ->required()
-        ->check(CLI::IsMember(std::vector<std::string>{"user", "group"}));
-    each->add_option("name", name_, "whose: a name of this host, or a number")->required();
+        ->check(CLI::IsMember(std::vector<std::string>(kQuotaKindNames.begin(), kQuotaKindNames.end())));
+    each->add_option("name", name_, "whose: a name of this host, a tree's path, or a number")->required();
   }
   quota_->footer(
       "Exit codes: 0 done; 1 nothing is changed, or there is no such quota, or no answer; 3 changed, and "
@@ -155,9 +166,6 @@ QuotaCommand::QuotaCommand(CLI::App& app)
 
 Status QuotaCommand::check() {
   if (list_->parsed()) return {};
-  auto whose = find_owner(kind_, name_);
-  if (!whose) return fail(std::move(whose.error()));
-  change_.whose = *whose;
   change_.remove = remove_->parsed();
   if (!set_->parsed()) return {};
   const auto take = [this](const std::string& text, wire::ChangeQuotaArgs::Field field, QuotaLimit& into) {
@@ -181,7 +189,13 @@ Status QuotaCommand::check() {
 }
 
 Task<int> QuotaCommand::run(const Seams& seams, const Output& output) {
+  auto settings = co_await ask_settings(seams);
+  if (!settings) co_return output.say(settings.error());
+  settings_ = std::move(*settings);
   if (list_->parsed()) co_return co_await show(seams, output, {.all = true, .whose = {}});
+  auto whose = find_owner(kind_, name_, settings_);
+  if (!whose) co_return output.say(whose.error());
+  change_.whose = *whose;
   if (show_->parsed()) co_return co_await show(seams, output, {.whose = change_.whose});
   co_return co_await change(seams, output, change_);
 }
@@ -207,7 +221,7 @@ Task<int> QuotaCommand::show(const Seams& seams, const Output& output, wire::Quo
     co_return output.say({Errc::kNotFound, fmt::format("{} {} has no quota", kind_, name_)});
   const auto now =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::nanoseconds(seams.loop.wall().ns));
-  output.print(render_quotas(*usage, static_cast<std::uint64_t>(now.count()), output.format));
+  output.print(render_quotas(*usage, settings_, static_cast<std::uint64_t>(now.count()), output.format));
   co_return 0;
 }
 

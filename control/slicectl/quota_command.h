@@ -1,4 +1,4 @@
-// `slicectl quota`: what users and groups may have, and what they have (docs/quotas.md).
+// `slicectl quota`: what users, groups and trees may have, and what they have (docs/quotas.md).
 #ifndef SLICE_CONTROL_SLICECTL_QUOTA_COMMAND_H
 #define SLICE_CONTROL_SLICECTL_QUOTA_COMMAND_H
 
@@ -16,10 +16,11 @@ Result<QuotaLimit> parse_quota_limit(std::string_view text);
 // "90s", "30m", "12h", "7d": seconds. kInvalid.
 Result<std::uint32_t> parse_grace(std::string_view text);
 std::string grace_text(std::uint64_t seconds);
-// By the host's users and groups; or its number. kNotFound.
-Result<QuotaId> find_owner(const std::string& kind, const std::string& name);
+// By the host's users and groups, or a tree's path; or its number. kNotFound.
+Result<QuotaId> find_owner(const std::string& kind, const std::string& name, const Settings& settings);
 // `now`: seconds of the wall clock.
-std::string render_quotas(const wire::QuotaUsageResult& usage, std::uint64_t now, Format format);
+std::string render_quotas(const wire::QuotaUsageResult& usage, const Settings& settings, std::uint64_t now,
+                          Format format);
 
 class QuotaCommand {
  public:
@@ -38,7 +39,8 @@ class QuotaCommand {
 
   CLI::App *quota_, *set_, *show_, *list_, *remove_;
   std::string kind_, name_, space_, files_, grace_;
-  wire::ChangeQuotaArgs change_;  // check() sets it
+  wire::ChangeQuotaArgs change_;  // check() sets it, and run() whose
+  Settings settings_;             // run() asks for them
 };
 
 }  // namespace slice::slicectl

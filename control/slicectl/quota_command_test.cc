@@ -31,24 +31,33 @@ TEST(QuotaCommand, GraceIsATime) {
 }
 
 TEST(QuotaCommand, NamesAreThoseOfTheHost) {
-  EXPECT_EQ(find_owner("user", "root").value(), (QuotaId{QuotaKind::kUser, 0}));
-  EXPECT_EQ(find_owner("group", "4711").value(), (QuotaId{QuotaKind::kGroup, 4711}));
-  EXPECT_EQ(find_owner("user", "nobody-of-that-name").error().code, Errc::kNotFound);
+  EXPECT_EQ(find_owner("user", "root", {}).value(), (QuotaId{QuotaKind::kUser, 0}));
+  EXPECT_EQ(find_owner("group", "4711", {}).value(), (QuotaId{QuotaKind::kGroup, 4711}));
+  EXPECT_EQ(find_owner("user", "nobody-of-that-name", {}).error().code, Errc::kNotFound);
+}
+
+TEST(QuotaCommand, TreesAreNamedByTheirPaths) {
+  Settings settings;
+  settings.trees[TreeId{77}] = {.path = "/home", .above = {}};
+  EXPECT_EQ(find_owner("tree", "/home", settings).value(), (QuotaId{QuotaKind::kTree, 77}));
+  EXPECT_EQ(find_owner("tree", "/hom", settings).error().code, Errc::kNotFound);
+  const wire::QuotaUsageResult usage{.known = true, .quotas = {{{QuotaKind::kTree, 77}, {}, {}}}};
+  EXPECT_THAT(render_quotas(usage, settings, 0, Format::kText), HasSubstr("tree /home"));
 }
 
 TEST(QuotaCommand, ShowsLimitsAndWhoIsOverThem) {
   wire::QuotaUsageResult usage{.known = true, .quotas = {}};
-  EXPECT_EQ(render_quotas(usage, 0, Format::kText), "nobody has a quota\n");
+  EXPECT_EQ(render_quotas(usage, {}, 0, Format::kText), "nobody has a quota\n");
   usage.quotas = {{{QuotaKind::kUser, 4711},
                    {.space = {1 << 20, 2 << 20, 100}, .files = {0, 7, 0}, .grace = 60},
                    {3 << 19, 7}}};
-  const std::string text = render_quotas(usage, 130, Format::kText);
+  const std::string text = render_quotas(usage, {}, 130, Format::kText);
   for (const char* word : {"user 4711", "1.5 MiB", "1.0 MiB", "2.0 MiB", "grace 30s", "full"})
     EXPECT_THAT(text, HasSubstr(word));
-  EXPECT_THAT(render_quotas(usage, 200, Format::kText), HasSubstr("grace over"));
+  EXPECT_THAT(render_quotas(usage, {}, 200, Format::kText), HasSubstr("grace over"));
   usage.known = false;
-  EXPECT_THAT(render_quotas(usage, 130, Format::kText), HasSubstr("not everything is counted yet"));
-  const auto json = nlohmann::json::parse(render_quotas(usage, 130, Format::kJson));
+  EXPECT_THAT(render_quotas(usage, {}, 130, Format::kText), HasSubstr("not everything is counted yet"));
+  const auto json = nlohmann::json::parse(render_quotas(usage, {}, 130, Format::kJson));
   EXPECT_FALSE(json["counted"]);
   EXPECT_EQ(json["quotas"][0]["space"]["used"], 3 << 19);
   EXPECT_EQ(json["quotas"][0]["space"]["grace_ends"], 160);

@@ -30,7 +30,7 @@ QuotaKeeper::QuotaKeeper(service::ServiceContext& context, CellStore& cells)
       refused_(context.metrics.counter("quota_refused_objects_total",
                                        "new objects, and changes of owners, that a quota left no room for")),
       promises_total_(context.metrics.counter(
-          "quota_promises_total", "times that a data server asked for room for an owner and group")),
+          "quota_promises_total", "times that a data server asked for room for an owner, group and tree")),
       refused_room_(
           context.metrics.counter("quota_refused_room_total", "the same, and there was not enough")) {}
 
@@ -72,19 +72,29 @@ QuotaUsage QuotaKeeper::usage(QuotaId whose) const {
   return {less(all.space, before.space) + here.space, less(all.files, before.files) + here.files};
 }
 
+std::optional<QuotaUsage> QuotaKeeper::most(QuotaId whose) const {
+  const auto found = settings_.now().quotas.find(whose);
+  if (found == settings_.now().quotas.end()) return std::nullopt;
+  const Quota& quota = found->second;
+  return QuotaUsage{quota.space.most(quota.grace, now_s()), quota.files.most(quota.grace, now_s())};
+}
+
+std::optional<QuotaUsage> QuotaKeeper::told_most(QuotaId whose) const {
+  const auto found = settings_.now().quotas.find(whose);
+  if (found == settings_.now().quotas.end()) return std::nullopt;
+  const Quota& quota = found->second;
+  return QuotaUsage{quota.space.told(quota.grace, now_s()), quota.files.told(quota.grace, now_s())};
+}
+
 bool QuotaKeeper::exceeded(const service::Identity& who, std::span<const QuotaId> whose, QuotaUsage more) {
-  if (who.superuser()) return false;
-  const Quotas& quotas = settings_.now().quotas;
-  if (quotas.empty()) return false;
+  if (!used()) return false;
   for (QuotaId each : whose) {
-    const auto found = quotas.find(each);
-    if (found == quotas.end()) continue;
-    const Quota& quota = found->second;
+    if (who.superuser() && each.kind != QuotaKind::kTree) continue;
+    const auto limit = most(each);
+    if (!limit) continue;
     const QuotaUsage has = usage(each);
-    const std::uint64_t most_space = quota.space.most(quota.grace, now_s());
-    const std::uint64_t most_files = quota.files.most(quota.grace, now_s());
-    if ((more.space > 0 && plus(has.space, more.space) > most_space) ||
-        (more.files > 0 && plus(has.files, more.files) > most_files)) {
+    if ((more.space > 0 && plus(has.space, more.space) > limit->space) ||
+        (more.files > 0 && plus(has.files, more.files) > limit->files)) {
       refused_.add();
       return true;
     }
@@ -95,8 +105,7 @@ bool QuotaKeeper::exceeded(const service::Identity& who, std::span<const QuotaId
 std::uint64_t QuotaKeeper::promised(QuotaId whose, const Promisee& without) const {
   std::uint64_t bytes = promised_here(whose);
   const auto own_promise = promises_.find(without);
-  const bool counts = (whose.kind == QuotaKind::kUser ? without.uid : without.gid) == whose.id;
-  if (counts && own_promise != promises_.end()) bytes = less(bytes, own_promise->second.bytes);
+  if (without.owners.has(whose) && own_promise != promises_.end()) bytes = less(bytes, own_promise->second.bytes);
   // And what other directory servers promised.
   const auto sum = sums_.find(whose);
   if (sum == sums_.end()) return bytes;
@@ -107,13 +116,12 @@ std::uint64_t QuotaKeeper::promised(QuotaId whose, const Promisee& without) cons
 std::uint64_t QuotaKeeper::promised_here(QuotaId whose) const {
   std::uint64_t bytes = 0;
   for (const auto& [whom, promise] : promises_) {
-    if ((whose.kind == QuotaKind::kUser ? whom.uid : whom.gid) == whose.id)
-      bytes = plus(bytes, promise.bytes);
+    if (whom.owners.has(whose)) bytes = plus(bytes, promise.bytes);
   }
   return bytes;
 }
 
-bool QuotaKeeper::must_tell(QuotaId whose, const Quota& quota) const {
+bool QuotaKeeper::must_tell(QuotaId whose) const {
   const std::uint64_t servers = context_.tables.get()->servers(wire::Role::kDirectory).size();
   if (servers < 2 || sums_version_ == 0 || !own_known_) return false;
   const auto known = sums_.find(whose), before = own_.find(whose);
@@ -125,11 +133,10 @@ bool QuotaKeeper::must_tell(QuotaId whose, const Quota& quota) const {
   };
   const std::uint64_t space = less(here.space + promised_here(whose), own.usage.space + own.promised);
   const std::uint64_t files = less(here.files, own.usage.files);
-  const std::uint64_t most_space = quota.space.most(quota.grace, now_s());
-  const std::uint64_t most_files = quota.files.most(quota.grace, now_s());
-  return (most_space != kEverything &&
-          more_than_its_part(space, less(most_space, sum.usage.space + sum.promised))) ||
-         (most_files != kEverything && more_than_its_part(files, less(most_files, sum.usage.files)));
+  const QuotaUsage limit = *most(whose);
+  return (limit.space != kEverything &&
+          more_than_its_part(space, less(limit.space, sum.usage.space + sum.promised))) ||
+         (limit.files != kEverything && more_than_its_part(files, less(limit.files, sum.usage.files)));
 }
 
 bool QuotaKeeper::any_near() const {
@@ -138,10 +145,10 @@ bool QuotaKeeper::any_near() const {
   };
   const Quotas& quotas = settings_.now().quotas;
   return std::any_of(quotas.begin(), quotas.end(), [&](const auto& each) {
-    const auto& [whose, quota] = each;
+    const QuotaId whose = each.first;
     const QuotaUsage has = usage(whose);
-    return near(has.space, quota.space.most(quota.grace, now_s())) ||
-           near(has.files, quota.files.most(quota.grace, now_s())) || must_tell(whose, quota);
+    const QuotaUsage limit = *most(whose);
+    return near(has.space, limit.space) || near(has.files, limit.files) || must_tell(whose);
   });
 }
 
@@ -160,22 +167,18 @@ std::size_t QuotaKeeper::data_servers() const {
 Task<wire::RoomResult> QuotaKeeper::promise(wire::RoomArgs args) {
   promises_total_.add();
   drop_old_promises();
-  const std::vector<QuotaId> owners{{QuotaKind::kUser, args.uid}, {QuotaKind::kGroup, args.gid}};
+  const auto owners = args.owners.ids();
   for (QuotaId whose : owners) {
-    const auto found = settings_.now().quotas.find(whose);
-    if (found == settings_.now().quotas.end() || !must_tell(whose, found->second)) continue;
+    if (!most(whose) || !must_tell(whose)) continue;
     co_await report();
     break;
   }
-  const Promisee whom{args.server, args.uid, args.gid};
-  const Quotas& quotas = settings_.now().quotas;
+  const Promisee whom{args.server, args.owners};
   std::uint64_t left = kEverything, left_but_for_promises = kEverything;
   for (QuotaId whose : owners) {
-    const auto found = quotas.find(whose);
-    if (found == quotas.end()) continue;
-    const std::uint64_t most = found->second.space.most(found->second.grace, now_s());
-    if (most == kEverything) continue;
-    const std::uint64_t free = less(most, plus(usage(whose).space, args.held));
+    const auto limit = most(whose);
+    if (!limit || limit->space == kEverything) continue;
+    const std::uint64_t free = less(limit->space, plus(usage(whose).space, args.held));
     left_but_for_promises = std::min(left_but_for_promises, free);
     left = std::min(left, less(free, promised(whose, whom)));
   }

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,19 +41,24 @@ class QuotaKeeper {
   void stop();
   bool used() const { return !settings_.now().quotas.empty(); }
 
-  // Whether one of these, who are to own that much more, would have more than they may. Nobody is kept from
-  // anything where `who`, the caller, is the superuser.
+  // Whether one of these, who are to own that much more, would have more than they may. Where `who`, the
+  // caller, is the superuser, only a tree's quota keeps them from anything.
   bool exceeded(const service::Identity& who, std::span<const QuotaId> whose, QuotaUsage more);
   // Room for a data server. Of several directory servers together none promises more than its part of what
   // is left before the others have heard of it.
   Task<wire::RoomResult> promise(wire::RoomArgs args);
+  // Up to where somebody may go now, 2^64 - 1 where nothing limits them; nothing: they have no quota.
+  std::optional<QuotaUsage> most(QuotaId whose) const;
+  // The same as they are told it: QuotaLimit::told().
+  std::optional<QuotaUsage> told_most(QuotaId whose) const;
   // What somebody has on all servers' sites, as far as this one knows.
   QuotaUsage usage(QuotaId whose) const;
 
  private:
   // Who asked for whom.
   struct Promisee {
-    std::uint32_t server = 0, uid = 0, gid = 0;
+    std::uint32_t server = 0;
+    QuotaOwners owners;
     auto operator<=>(const Promisee&) const = default;
   };
   struct Promise {
@@ -72,7 +78,7 @@ class QuotaKeeper {
   std::uint64_t promised(QuotaId whose, const Promisee& without) const;
   std::uint64_t promised_here(QuotaId whose) const;
   // Whether this server has taken more since its last report than its part of what was left then.
-  bool must_tell(QuotaId whose, const Quota& quota) const;
+  bool must_tell(QuotaId whose) const;
   void drop_old_promises();
   std::size_t data_servers() const;
   std::vector<wire::QuotaFigure> figures() const;

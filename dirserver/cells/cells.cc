@@ -15,6 +15,7 @@ routing::FileHandle handle_of(const Target& target) {
           .flags = target.flags,
           .stripe_shift = target.stripe_shift,
           .fileid = target.cell.fileid,
+          .tree = target.tree,
           .directory_site = target.cell.site,
           .generation = target.cell.generation,
           .cell_key = target.cell_key,
@@ -23,10 +24,15 @@ routing::FileHandle handle_of(const Target& target) {
 
 Target target_of(const routing::FileHandle& handle) {
   return {.cell = cell_of(handle),
+          .tree = handle.tree,
           .type = handle.type,
           .flags = handle.flags,
           .stripe_shift = handle.stripe_shift,
           .cell_key = handle.cell_key};
+}
+
+QuotaOwners owners_of(const AttributeCell& cell) {
+  return {cell.uid, cell.gid, cell.self.tree};
 }
 
 CellRef cell_of(const routing::FileHandle& handle) {

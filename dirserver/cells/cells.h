@@ -14,6 +14,7 @@
 #include "common/config.h"
 #include "common/ids.h"
 #include "common/loop.h"
+#include "common/quota.h"
 #include "common/result.h"
 #include "routing/file_handle.h"
 #include "rpc/auth.h"
@@ -37,6 +38,7 @@ struct CellRef {
 // What a name points to: everything a handle is minted from.
 struct Target {
   CellRef cell;
+  TreeId tree;
   nfs3::FileType type = nfs3::FileType::kRegular;
   std::uint8_t flags = 0;
   std::uint8_t stripe_shift = 16;
@@ -96,6 +98,7 @@ struct AttributeCell {
   bool regular() const { return self.type == nfs3::FileType::kRegular; }
 };
 nfs3::Attributes attributes_of(const AttributeCell& cell, VolumeId volume);
+QuotaOwners owners_of(const AttributeCell& cell);
 // Bytes that it takes, as its attributes say.
 std::uint64_t used_by(const AttributeCell& cell);
 nfs3::WccAttributes wcc_of(const AttributeCell& cell);

@@ -40,8 +40,12 @@ class CellWriter {
     number(cell.fileid.value);
     number(cell.generation);
   }
+  // Its cell reference's site is below 2^16, and has the tree above it.
   void target(const Target& target) {
-    cell(target.cell);
+    number(target.tree.value);
+    number(static_cast<std::uint16_t>(target.cell.site.value));
+    number(target.cell.fileid.value);
+    number(target.cell.generation);
     number(static_cast<std::uint8_t>(target.type));
     number(target.flags);
     number(target.stripe_shift);
@@ -111,7 +115,10 @@ class CellReader {
   }
   Target target() {
     Target out;
-    out.cell = cell();
+    out.tree.value = number<std::uint16_t>();
+    out.cell.site.value = number<std::uint16_t>();
+    out.cell.fileid.value = number<std::uint64_t>();
+    out.cell.generation = number<std::uint32_t>();
     std::uint8_t type = number<std::uint8_t>();
     if (type < 1 || type > 7) ok_ = false;
     out.type = static_cast<nfs3::FileType>(type);

@@ -36,6 +36,7 @@ std::string difference(const Target& named, const Target& cell) {
   if (named.stripe_shift != cell.stripe_shift) {
     return differ("stripe shift", named.stripe_shift, cell.stripe_shift);
   }
+  if (named.tree != cell.tree) return differ("tree", named.tree.value, cell.tree.value);
   return differ("cell key", named.cell_key, cell.cell_key);
 }
 

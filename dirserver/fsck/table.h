@@ -11,10 +11,10 @@
 
 namespace slice::dirserver::fsck {
 
-// Of a target's generation, type, flags, stripe shift and cell key: different ones differ, but for one in
-// 2^32.
+// Of a target's generation, tree, type, flags, stripe shift and cell key: different ones differ, but for one
+// in 2^32.
 inline std::uint32_t print_of(const Target& target) {
-  std::uint64_t mix = target.cell_key * 0x9e3779b97f4a7c15ull;
+  std::uint64_t mix = (target.cell_key ^ std::uint64_t{target.tree.value} << 48) * 0x9e3779b97f4a7c15ull;
   mix ^= std::uint64_t{target.cell.generation} << 32 | std::uint64_t{target.flags} << 16 |
          std::uint64_t{target.stripe_shift} << 8 | static_cast<std::uint64_t>(target.type);
   mix = (mix ^ mix >> 29) * 0xbf58476d1ce4e5b9ull;

@@ -11,6 +11,7 @@ nfs3::Status check(Change& change, const AttributeCell& file, const AttributeCel
   if (!may(change.request.who, directory, service::kMayWrite | service::kMayExecute)) {
     return nfs3::Status::kAcces;
   }
+  if (file.self.tree != directory.self.tree) return nfs3::Status::kXdev;
   if (file.nlink >= kLinkMax) return nfs3::Status::kMlink;
   return change.low_on_space() ? nfs3::Status::kNoSpc : nfs3::Status::kOk;
 }

@@ -21,7 +21,7 @@ NfsStatus check(const NameSpace& names, const NfsRequest& request, const Attribu
 }
 
 // "." and "..", where the listing has not passed them: two names that no cell is kept for.
-Task<void> add_dots(NameSpace& names, const ReadDirectory& directory, std::uint64_t after, bool attributes,
+Task<void> add_dots(NameSpace& names, const rpc::Call& call, const ReadDirectory& directory, std::uint64_t after, bool attributes,
                     std::vector<wire::ListedName>& dots, storage::LogPosition& shown) {
   struct Dot {
     std::string_view name;
@@ -38,7 +38,7 @@ Task<void> add_dots(NameSpace& names, const ReadDirectory& directory, std::uint6
                             .attributes = {}};
     if (attributes) {
       auto read = co_await names.read_cell(dot.ref, shown);
-      if (read && *read) {
+      if (read && *read && may_go_up(names, call, cell, **read)) {
         listed.attributes = names.attributes(**read);
         listed.handle = as_text(names.mint((*read)->self));
       }
@@ -74,7 +74,7 @@ Task<NfsAnswer> list(NameSpace& names, NfsRequest& request, ListingArgs args, rp
   // Names may be read without search permission, what they point to may not.
   bool attributes = args.plus && may(request.who, directory->cell, service::kMayExecute);
   std::vector<wire::ListedName> dots;
-  co_await add_dots(names, *directory, args.cookie, attributes, dots, shown);
+  co_await add_dots(names, request.call, *directory, args.cookie, attributes, dots, shown);
   Cookie after{};
   if (args.cookie > kCookieOfDotDot) after = decode_cookie(args.cookie);
   auto page = co_await names.list_everywhere(

@@ -1,7 +1,5 @@
 #include "dirserver/ops/new_object.h"
 
-#include <array>
-
 #include "bpf/shared/file_handle.h"
 
 namespace slice::dirserver::ops {
@@ -68,6 +66,13 @@ void lay_out(AttributeCell& cell, const FilePolicy& policy, const NameSpace& nam
   }
 }
 
+// Its directory's. The ensemble itself makes trees (wire/trees.h).
+TreeId tree_of_new(const NfsRequest& request, const AttributeCell& directory, nfs3::FileType type,
+                   const nfs3::SetAttributes& attributes) {
+  const bool makes_tree = request.call.internal && type == nfs3::FileType::kDirectory && attributes.size;
+  return makes_tree ? TreeId{static_cast<std::uint16_t>(*attributes.size)} : directory.self.tree;
+}
+
 }  // namespace
 
 Answer<NamedEntry> find_place(Change& change, const nfs3::DirOpArgs& where) {
@@ -91,7 +96,10 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
   if (!self) return refuse(self.error());
 
   AttributeCell cell;
-  cell.self = {.cell = *self, .type = type, .cell_key = entry.place.hash};
+  cell.self = {.cell = *self,
+               .tree = tree_of_new(change.request, directory, type, attributes),
+               .type = type,
+               .cell_key = entry.place.hash};
   lay_out(cell, directory.policy, change.names);
   set_owner_and_mode(cell, who, directory, attributes);
   set_times(cell, attributes, change.now);
@@ -104,7 +112,7 @@ Answer<AttributeCell*> make_object(Change& change, const NamedEntry& entry, nfs3
     cell.access = nfs3::inherit(*directory.defaults, cell.mode);
     if (cell.directory()) cell.defaults = directory.defaults;
   }
-  const std::array<QuotaId, 2> owners{QuotaId{QuotaKind::kUser, cell.uid}, {QuotaKind::kGroup, cell.gid}};
+  const auto owners = owners_of(cell).ids();
   if (auto status = change.check_quotas(owners, cell); status != nfs3::Status::kOk) return refuse(status);
   if (auto status = change.link(entry, cell.self); status != nfs3::Status::kOk) return refuse(status);
   return &change.create(std::move(cell));

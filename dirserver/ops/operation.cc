@@ -24,6 +24,12 @@ bool sticky_keeps(const Identity& who, const AttributeCell& directory, const Att
          who.uid != directory.uid;
 }
 
+bool may_go_up(const NameSpace& names, const rpc::Call& call, const AttributeCell& directory,
+               const AttributeCell& above) {
+  return above.self.tree == directory.self.tree ||
+         service::identify(*names.settings(), above.self.tree, call).has_value();
+}
+
 Task<NfsAnswer> answer_shown(NameSpace& names, NfsRequest& request, storage::LogPosition shown,
                              NfsStatus status) {
   if (shown > names.cells.durable_position()) {

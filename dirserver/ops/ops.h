@@ -22,7 +22,7 @@ SLICE_DIRSERVER_OPERATION(access, AccessArgs, NameSpace& names);
 SLICE_DIRSERVER_OPERATION(readlink, HandleView, NameSpace& names);
 SLICE_DIRSERVER_OPERATION(readdir, ReaddirArgs, NameSpace& names);
 SLICE_DIRSERVER_OPERATION(readdirplus, ReaddirplusArgs, NameSpace& names);
-SLICE_DIRSERVER_OPERATION(fsstat, HandleView, NameSpace& names, SpaceMonitor& space);
+SLICE_DIRSERVER_OPERATION(fsstat, HandleView, NameSpace& names, SpaceMonitor& space, QuotaKeeper& quotas);
 SLICE_DIRSERVER_OPERATION(fsinfo, HandleView, NameSpace& names);
 SLICE_DIRSERVER_OPERATION(pathconf, HandleView, NameSpace& names);
 SLICE_DIRSERVER_OPERATION(getacl, GetaclArgs, NameSpace& names);

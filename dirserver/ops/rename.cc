@@ -103,11 +103,21 @@ NfsStatus move(Change& change, Rename& rename) {
   return change.rewrite(source);
 }
 
+// Nothing goes from a tree to another; and what is a tree's own directory stays where it is, as a directory that
+// something is mounted on, and nothing takes its place.
+NfsStatus check_trees(const Rename& rename) {
+  const TreeId tree = rename.from_directory->self.tree;
+  if (rename.to_directory->self.tree != tree) return NfsStatus::kXdev;
+  if (rename.source->self.tree != tree) return NfsStatus::kAcces;
+  return rename.replaced != nullptr && rename.replaced->self.tree != tree ? NfsStatus::kAcces : NfsStatus::kOk;
+}
+
 NfsStatus decide(Change& change, const nfs3::RenameArgs& arguments, Rename& rename) {
   if (auto status = find(change, arguments, rename); status != NfsStatus::kOk) return status;
   // Onto itself, or onto another name of the same file: both names stay (RFC 1813 section 3.3.14).
   if (rename.replaced != nullptr && same(*rename.source, *rename.replaced)) return NfsStatus::kOk;
   if (auto status = check_permission(change, rename); status != NfsStatus::kOk) return status;
+  if (auto status = check_trees(rename); status != NfsStatus::kOk) return status;
   if (auto status = check_shape(change, rename); status != NfsStatus::kOk) return status;
   return move(change, rename);
 }

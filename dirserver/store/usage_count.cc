@@ -13,7 +13,7 @@ constexpr std::size_t kCountedATurn = 500;  // cells, which are decoded; some te
 }  // namespace
 
 UsageChange::Side usage_of(const AttributeCell& cell) {
-  return {cell.uid, cell.gid, used_by(cell)};
+  return {owners_of(cell), used_by(cell)};
 }
 
 void UsageCount::begin(const storage::KvStore& store, const std::vector<SiteId>& sites, Loop& loop) {
@@ -62,7 +62,8 @@ void UsageCount::changed(const UsageChange& change) {
 
 void UsageCount::add(Site& site, const UsageChange::Side& side, int sign) {
   const std::int64_t space = sign * static_cast<std::int64_t>(side.space);
-  for (QuotaId who : {QuotaId{QuotaKind::kUser, side.uid}, QuotaId{QuotaKind::kGroup, side.gid}}) {
+  for (QuotaId who : side.owners.ids()) {
+    if (who == kOfNoTree) continue;
     add(site.sums, who, space, sign);
     add(sums_, who, space, sign);
   }

@@ -1,4 +1,4 @@
-// UsageCount: how much each user and group has on the sites of a directory server: bytes that its files and
+// UsageCount: how much each user, group and tree has on the sites of a directory server: bytes that its files and
 // directories take (`used` of their attributes), and how many objects there are. Nothing is counted as long
 // as nobody has a quota. When somebody gets one, and at a start with quotas, the attribute cells are counted
 // once, beside everything else; from then on the count is kept, by each batch that changes cells. It is
@@ -21,7 +21,7 @@ namespace slice::dirserver {
 // What a batch makes of an object: whose it was, and whose it is. None: there was, or is, no such object.
 struct UsageChange {
   struct Side {
-    std::uint32_t uid = 0, gid = 0;
+    QuotaOwners owners;
     std::uint64_t space = 0;
     bool operator==(const Side&) const = default;
   };
@@ -62,7 +62,7 @@ class UsageCount {
   };
   struct WhoHash {
     std::size_t operator()(const QuotaId& who) const {
-      return static_cast<std::size_t>((std::uint64_t{who.id} << 1 | static_cast<std::uint64_t>(who.kind)) *
+      return static_cast<std::size_t>((std::uint64_t{who.id} << 2 | static_cast<std::uint64_t>(who.kind)) *
                                       0x9e3779b97f4a7c15ull);
     }
   };

@@ -187,7 +187,9 @@ std::optional<Buffer> CallRouter::refuse(const Client& client, ByteView head, st
                    nfs3::procedure_name(request.procedure), request.fileid);
   };
   const bool may_judge = !services_.tables.outside();  // else it knows neither exports nor the handles' key
-  const ExportConfig* entry = settings_.now().export_for(client.endpoint().address);
+  // A tree that the client made up is of no handle that the ensemble made.
+  const TreeId tree{slice_be16(request.handle + SLICE_HANDLE_AT_TREE)};
+  const ExportConfig* entry = settings_.now().export_for(tree, client.endpoint().address);
   const auto stranger = service::find_stranger(entry, client.endpoint(), client.security());
   if (may_judge && stranger) {
     note(service::refused(*stranger));

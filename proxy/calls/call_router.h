@@ -40,7 +40,7 @@ class CallRouter {
   std::optional<Buffer> refuse(const Client& client, ByteView head, std::size_t total);
   // Whether some export names the address, and what a datagram of another is answered with: NULL as
   // everybody's, a call with NFS3ERR_ACCES, anything else not at all.
-  bool is_exported_to(IpAddress address) const { return settings_.now().export_for(address) != nullptr; }
+  bool is_exported_to(IpAddress address) const { return settings_.now().any_export_for(address) != nullptr; }
   std::optional<Buffer> refuse_stranger(ByteView message) const;
 
  private:

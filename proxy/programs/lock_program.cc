@@ -69,7 +69,7 @@ Task<rpc::Outcome> LockProgram::handle(const rpc::Call& call, rpc::XdrWriter& re
 
 Task<rpc::Outcome> LockProgram::forward(const rpc::Call& call, ByteView cookie, ByteView handle,
                                         rpc::XdrWriter& results) {
-  const SiteId site{load_be<std::uint32_t>(handle.data() + SLICE_HANDLE_AT_SITE)};
+  const SiteId site{load_be<std::uint16_t>(handle.data() + SLICE_HANDLE_AT_SITE)};
   const MonoTime began = context_.loop.now();
   while (true) {
     const wire::ServerEntry owner = context_.tables.get()->server_of(wire::Role::kDirectory, site);

@@ -53,6 +53,12 @@ std::vector<std::string> components(std::string_view path) {
   return parts;
 }
 
+// As clients name what is at `path` within the volume.
+std::string asked_as(const std::string& export_path, const std::string& path) {
+  if (path == "/") return export_path;
+  return export_path == "/" ? path : export_path + path;
+}
+
 }  // namespace
 
 std::optional<std::vector<std::string>> path_below(std::string_view path, std::string_view export_path) {
@@ -80,9 +86,15 @@ MountProgram::MountProgram(const EnsembleConfig& config, const LiveSettings& set
 
 std::vector<mount3::ExportEntry> MountProgram::exports() const {
   const auto settings = settings_.get();
-  mount3::ExportEntry entry{settings->export_path, {}};
-  for (const ExportConfig& allowed : settings->exports) entry.groups.push_back(network_text(allowed.clients));
-  return {entry};
+  std::vector<mount3::ExportEntry> entries;
+  for (const ExportConfig& allowed : settings->exports) {
+    if (allowed.path != "/" && settings->tree_at(allowed.path) == nullptr) continue;
+    const std::string path = asked_as(settings->export_path, allowed.path);
+    auto entry = std::find_if(entries.begin(), entries.end(), [&](const auto& each) { return each.path == path; });
+    if (entry == entries.end()) entry = entries.insert(entry, {path, {}});
+    entry->groups.push_back(network_text(allowed.clients));
+  }
+  return entries;
 }
 
 Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& results) {
@@ -99,7 +111,7 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
         refused_.add();
         note_refused(call.client, copy, found);
       }
-      mount3::encode(results, {found.status, found.handle, flavors(call.client.address)});
+      mount3::encode(results, {found.status, found.handle, flavors(call.client.address, found.tree)});
       co_return rpc::Outcome::kReply;
     }
     case mount3::Procedure::kDump: {
@@ -132,11 +144,11 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
   }
 }
 
-// By which the client's users may come; a client that was told none takes the first that it has (RFC 2623
+// By which the client's users may come to what is in that tree; a client that was told none takes the first that it has (RFC 2623
 // section 2.7).
-std::vector<std::uint32_t> MountProgram::flavors(IpAddress client) const {
+std::vector<std::uint32_t> MountProgram::flavors(IpAddress client, TreeId tree) const {
   const auto settings = settings_.get();
-  const ExportConfig* entry = settings->export_for(client);
+  const ExportConfig* entry = settings->export_for(tree, client);
   const SecurityFlavors taken = entry != nullptr ? entry->flavors : SecurityFlavors{};
   std::vector<std::uint32_t> out;
   if (taken.has(SecurityFlavor::kSys)) out = {rpc::kAuthSys, rpc::kAuthNone};
@@ -168,13 +180,25 @@ void MountProgram::note(IpAddress address, const std::string& path) {
 }
 
 Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string path) {
+  // Who may not come in anywhere is told nothing.
+  if (settings_.get()->any_export_for(client.address) == nullptr) co_return refused(service::Stranger::kNoExport);
+  Found found = co_await walk(std::move(path));
+  if (found.status == MountStatus::kServerFault) co_return found;
+  // What is in a tree, and what is not there, is nobody's business whom its exports do not let in.
   const auto settings = settings_.get();
-  if (auto stranger = service::find_stranger_beside(settings->export_for(client.address), client)) {
-    if (*stranger == service::Stranger::kUnreservedPort) unreserved_ports_.add();
-    co_return Found{MountStatus::kAcces, {}, service::refused(*stranger)};
-  }
+  if (auto stranger = service::find_stranger_beside(settings->export_for(found.tree, client.address), client))
+    co_return refused(*stranger);
+  co_return found;
+}
+
+MountProgram::Found MountProgram::refused(service::Stranger why) {
+  if (why == service::Stranger::kUnreservedPort) unreserved_ports_.add();
+  return {.status = MountStatus::kAcces, .handle = {}, .why = service::refused(why)};
+}
+
+Task<MountProgram::Found> MountProgram::walk(std::string path) {
   if (path.size() > mount3::kMaxPath) co_return Found{MountStatus::kNameTooLong, {}};
-  auto below = path_below(path, settings->export_path);
+  auto below = path_below(path, settings_.get()->export_path);
   // What lies beside the export is nobody's business: whether it exists is not said.
   if (!below) co_return Found{MountStatus::kAcces, {}};
   if (below->size() > kMaxComponents) co_return Found{MountStatus::kNameTooLong, {}};
@@ -184,7 +208,10 @@ Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string 
     if (name.size() > mount3::kMaxName) co_return Found{MountStatus::kNameTooLong, {}};
     if (name == "..") co_return Found{MountStatus::kAcces, {}};
     Found next = co_await step(found.handle, name);
-    if (next.status != MountStatus::kOk) co_return next;
+    if (next.status != MountStatus::kOk) {
+      next.tree = found.tree;
+      co_return next;
+    }
     found = std::move(next);
   }
   co_return found;
@@ -199,7 +226,7 @@ Task<MountProgram::Found> MountProgram::step(const std::vector<std::uint8_t>& di
   wanted.procedure = SLICE_NFS_LOOKUP;
   wanted.handle = directory.data();
   wanted.fileid = slice_be64(directory.data() + SLICE_HANDLE_AT_FILEID);
-  wanted.directory_site = slice_be32(directory.data() + SLICE_HANDLE_AT_SITE);
+  wanted.directory_site = slice_be16(directory.data() + SLICE_HANDLE_AT_SITE);
   wanted.name = reinterpret_cast<const std::uint8_t*>(name.data());
   wanted.name_length = static_cast<std::uint32_t>(name.size());
   slice_route route = routing::place_of(*tables_.config, wanted, wanted.name + name.size());
@@ -225,7 +252,7 @@ Task<MountProgram::Found> MountProgram::step(const std::vector<std::uint8_t>& di
   auto handle = handles_.open(ok.object);
   if (!handle) co_return Found{MountStatus::kServerFault, {}};
   if (handle->type != nfs3::FileType::kDirectory) co_return Found{MountStatus::kNotDir, {}};
-  co_return Found{MountStatus::kOk, {ok.object.begin(), ok.object.end()}};
+  co_return Found{.status = MountStatus::kOk, .handle = {ok.object.begin(), ok.object.end()}, .tree = handle->tree};
 }
 
 }  // namespace slice::proxy

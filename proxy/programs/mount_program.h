@@ -13,6 +13,7 @@
 #include "rpc/channel.h"
 #include "rpc/dispatcher.h"
 #include "rpc/refusals.h"
+#include "service/access.h"
 #include "wire/mount3.h"
 
 namespace slice::proxy {
@@ -34,11 +35,15 @@ class MountProgram : public rpc::Program {
     mount3::Status status = mount3::Status::kOk;
     std::vector<std::uint8_t> handle;
     rpc::Refused why = rpc::Refused::kPath;  // where it is not kOk
+    TreeId tree = {};                        // that the directory is in; or the last on the way to where none is
   };
   Task<Found> mount(rpc::Endpoint client, std::string path);
+  Found refused(service::Stranger why);
+  // Down the path, whoever may.
+  Task<Found> walk(std::string path);
   Task<Found> step(const std::vector<std::uint8_t>& directory, const std::string& name);
   std::vector<mount3::ExportEntry> exports() const;
-  std::vector<std::uint32_t> flavors(IpAddress client) const;
+  std::vector<std::uint32_t> flavors(IpAddress client, TreeId tree) const;
 
   const EnsembleConfig& config_;
   const LiveSettings& settings_;

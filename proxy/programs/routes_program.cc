@@ -9,7 +9,7 @@ Task<rpc::Outcome> RoutesProgram::handle(const rpc::Call& call, rpc::XdrWriter& 
     co_return rpc::Outcome::kNoProcedure;
   wire::RoutesArgs args;
   if (!decode(call.arguments, args)) co_return rpc::Outcome::kGarbage;
-  if (settings_.now().export_for(call.client.address) == nullptr) {
+  if (settings_.now().any_export_for(call.client.address) == nullptr) {
     refusals_.note(rpc::Refused::kExport, call.client, "ROUTES");
     co_return rpc::Outcome::kDenied;
   }

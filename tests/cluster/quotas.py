@@ -14,6 +14,7 @@ PAUSE = 3.0  # between deaths of servers
 LIMIT = 8 << 20  # bytes
 SETTLES = 20  # seconds until what servers count is what there is, when nobody changes anything
 RANDOM_USERS = ("user 1001", "user 1002", "group 1001")
+TREE = "tree /quotas"  # the folder for everybody
 
 
 def say(ok, what, got=""):
@@ -42,13 +43,17 @@ class Scene:
     def set(self, whose, *limits):
         self.target.slicectl("quota", "set", *whose.split(), *limits)
 
+    def make(self):
+        """The folder for everybody, which is a tree."""
+        self.target.slicectl("tree", "make", TREE.split()[1], "--mode", "0777")
+
     def remove(self, whose):
         self.target.slicectl("quota", "remove", *whose.split())
 
     def listed(self):
         """(space, files) by who has a quota; None while not all is counted."""
         said = json.loads(self.target.slicectl("--json", "quota", "list").stdout)
-        return {f"{each['kind']} {each['id']}": (each["space"]["used"], each["files"]["used"]) for each in said["quotas"]} if said["counted"] else None
+        return {f"{each['kind']} {each['name'] if each['kind'] == 'tree' else each['id']}": (each["space"]["used"], each["files"]["used"]) for each in said["quotas"]} if said["counted"] else None
 
     @staticmethod
     def same(listed, found):
@@ -74,7 +79,7 @@ class Scene:
 
 
 def limits(scene):
-    scene.guest("make")
+    scene.make()
     scene.set("user 1001", "--space", f"0:{LIMIT}")
     if said := scene.guest("fill", 1001, LIMIT):
         scene.say(True, f"a hard limit of {LIMIT} bytes: {said['blocks']} blocks of 64 KiB, all of them there; truncation and removal make room")
@@ -110,6 +115,7 @@ def asking(scene):
 def deaths(scene, seconds, seed):
     for whose in RANDOM_USERS:
         scene.set(whose, "--space", f"0:{LIMIT}", "--files", "0:200")
+    scene.set(TREE, "--space", f"0:{LIMIT * 3 // 2}")
     with Meanwhile(scene.target, PAUSE) as meanwhile:
         said = scene.guest("churn", seconds, seed, timeout=300 + seconds)
     scene.target.wait_serving()
@@ -145,7 +151,7 @@ def quotas(ensembles, options):
         ok = scene.ok
     with ensembles.make("quotas-hashed", directories=2, policy="name-hashing", copies=2) as target:
         scene = Scene(target)
-        scene.guest("make")
+        scene.make()
         scene.set("user 1001", "--space", f"0:{LIMIT}")
         scene.say(scene.guest("fill", 1001, LIMIT) is not None, "name hashing, two copies: a hard limit")
         deaths(scene, seconds, seed + 1)

@@ -22,6 +22,7 @@
 #include "wire/scan.h"
 #include "wire/settings.h"
 #include "wire/trace.h"
+#include "wire/trees.h"
 
 namespace slice::fuzz {
 namespace {
@@ -223,7 +224,7 @@ void authority_and_coordinator(Maker& make) {
   make.internal(wire::kAuthorityProgram, A::kMerge, merge);
   make.internal(wire::kAuthorityProgram, A::kPolicy, wire::PolicyArgs{});
   make.internal(wire::kAuthorityProgram, A::kRoom,
-                wire::RoomArgs{.server = 3, .uid = 1001, .gid = 50, .held = 5, .needed = 4096});
+                wire::RoomArgs{.server = 3, .owners = {1001, 50, TreeId{3}}, .held = 5, .needed = 4096});
   constexpr std::uint32_t kProgram = wire::kCoordinatorProgram;
   make.internal(kProgram, C::kTruncate, wire::CoordinatorTruncateArgs{make.handle(2), 9, Epoch{1}});
   make.internal(kProgram, C::kRemove, wire::CoordinatorRemoveArgs{make.handle(2)});
@@ -347,6 +348,8 @@ void manager_and_admin(Maker& make) {
                                       .seen = 3});
   make.internal(wire::kManagerProgram, P::kChangeQuota,
                 wire::ChangeQuotaArgs{.whose = {QuotaKind::kGroup, 50}, .remove = true, .quota = {}});
+  make.internal(wire::kManagerProgram, P::kChangeTree,
+                wire::ChangeTreeArgs{.what = {.path = "/home", .above = {}}});
   make.internal(wire::kManagerProgram, P::kQuotaUsage, wire::QuotaUsageArgs{.all = true, .whose = {}});
   make.internal(wire::kManagerProgram, P::kMoves);
   make.internal(wire::kManagerProgram, P::kChangeMoves, wire::ChangeMovesArgs{});

@@ -152,7 +152,7 @@ def tls(build):
         folder = pathlib.Path(name)
         certificates = encryption.Certificates(folder, "10.77.0.1")
         config = folder / "ensemble.toml"
-        config.write_text(certificates.into(encryption.wanting('["tls", "mtls"]', (ROOT / "deploy/local/ensemble.toml").read_text())))
+        config.write_text(certificates.into(targets.with_lines((ROOT / "deploy/local/ensemble.toml").read_text(), "[[export]]", 'xprtsec = ["tls", "mtls"]')))
         with targets.Slice("kernel", "/dev/shm/kernel", build / "bin", own=True, config=config, shape={"patience": PATIENCE}) as target:
             with Handshakes(build, target.netns, certificates) as handshakes:
                 codes = {policy: mounts_with(target, policy, folder) for policy in ("tls", "mtls", "none")}

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """On a client, in its mount, as several users: what quotas keep them from, and what not.
 
-    quotas.py make                       a folder for everybody
     quotas.py fill USER LIMIT            writes until there is no room for more than LIMIT bytes: what was acknowledged is there, it is about
                                          as much as it may be, it can be written again, read and removed, and then there is room
     quotas.py dd USER                    dd(1) says "Disk quota exceeded"
@@ -11,7 +10,7 @@
     quotas.py soft USER SOFT GRACE       beyond a soft limit for so many seconds
     quotas.py ask USER                   quota(1), of oneself, of others, and as root
     quotas.py churn SECONDS SEED         users make, write, cut and remove files at random
-    quotas.py sums                       what users and groups have, by lstat(2)
+    quotas.py sums                       what users, groups and the tree of the folder for everybody have, by lstat(2)
 
 Prints a line of JSON at the end; exit code 1 where something is otherwise."""
 
@@ -327,20 +326,15 @@ def sums():
     for folder, folders, files in os.walk("/mnt"):
         for name in [".", *files, *(each for each in folders if os.path.islink(os.path.join(folder, each)))]:
             this = os.lstat(os.path.join(folder, name))
-            for whose in (f"user {this.st_uid}", f"group {this.st_gid}"):
+            within = [f"tree /{HOME.name}"] if pathlib.Path(folder).is_relative_to(HOME) else []
+            for whose in (f"user {this.st_uid}", f"group {this.st_gid}", *within):
                 space, number = found.get(whose, (0, 0))
                 found[whose] = (space + this.st_blocks * 512, number + 1)
     return found
 
 
-def make():
-    HOME.mkdir()
-    HOME.chmod(0o777)
-    return {"made": str(HOME)}
-
-
 def main():
-    deeds = {"make": make, "fill": fill, "dd": dd, "objects": objects, "chgrp": chgrp, "chown": chown, "soft": soft, "ask": ask, "churn": churn, "sums": sums}
+    deeds = {"fill": fill, "dd": dd, "objects": objects, "chgrp": chgrp, "chown": chown, "soft": soft, "ask": ask, "churn": churn, "sums": sums}
     try:
         print(json.dumps(deeds[sys.argv[1]](*sys.argv[2:])))
     except Wrong as wrong:
