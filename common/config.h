@@ -171,7 +171,8 @@ using TransportSecurities =
     SetOf<TransportSecurity, kTransportSecurityNames.size(), (1u << kTransportSecurityNames.size()) - 1>;
 using SecurityFlavors = SetOf<SecurityFlavor, kSecurityFlavorNames.size(), 1>;
 
-// Whether it is a path within the volume as all are named: "/", or parts behind a "/" each, none of which is empty,
+// Whether it is a path within the volume as all are named: "/", or parts behind a "/" each, none of which is
+// empty,
 // "." or "..".
 bool is_clean_path(std::string_view path);
 inline constexpr std::size_t kMaxExportPath = 255;

@@ -81,8 +81,7 @@ struct Refused {
 };
 constexpr std::array kRefused{
     Refused{"async", "what was answered is as safe as NFS promises; take the word out"},
-    Refused{"subtree_check",
-            "handles are checked by their MAC, which has the tree in it; take the word out"},
+    Refused{"subtree_check", "handles are checked by their MAC, which has the tree in it; take the word out"},
     Refused{"fsid=", "the volume has an identity of its own; take the word out"},
     Refused{"mountpoint", "there is one volume, and it is always mounted; take the word out"},
     Refused{"mp", "there is one volume, and it is always mounted; take the word out"},
@@ -195,7 +194,8 @@ void read_export(Refusals& refusals, const toml::table& table, std::vector<Expor
   ExportConfig entry;
   entry.path = section.text("path", entry.path);
   if (!is_clean_path(entry.path) || entry.path.size() > kMaxExportPath) {
-    section.refuse("path", "'{}' is no path of at most {} bytes within the volume: \"/\", or as \"/home/ann\"",
+    section.refuse("path",
+                   "'{}' is no path of at most {} bytes within the volume: \"/\", or as \"/home/ann\"",
                    entry.path, kMaxExportPath);
   }
   entry.read_only = section.choice("access", kAccess, 0) == 1;

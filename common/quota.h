@@ -1,5 +1,5 @@
-// Quotas: how much users, groups and trees may store (docs/quotas.md): the limits, as the manager keeps them among
-// the settings, and when what somebody has is too much.
+// Quotas: how much users, groups and trees may store (docs/quotas.md): the limits, as the manager keeps them
+// among the settings, and when what somebody has is too much.
 #ifndef SLICE_COMMON_QUOTA_H
 #define SLICE_COMMON_QUOTA_H
 
@@ -43,7 +43,8 @@ struct QuotaLimit {
     if (soft != 0 && over_since != 0 && now >= over_since && now - over_since >= grace) return soft;
     return hard != 0 ? hard : ~std::uint64_t{0};
   }
-  // What somebody is told that there is for them: as far as they may go, but a soft limit that is all there is.
+  // What somebody is told that there is for them: as far as they may go, but a soft limit that is all there
+  // is.
   std::uint64_t told(std::uint32_t grace, std::uint64_t now) const {
     return soft != 0 && hard == 0 ? soft : most(grace, now);
   }

@@ -107,7 +107,8 @@ const std::string* Settings::exported_as(TreeId tree) const {
     const auto found = trees.find(tree);
     if (found == trees.end()) return nullptr;
     const std::string& path = found->second.path;
-    if (std::any_of(exports.begin(), exports.end(), [&](const ExportConfig& entry) { return entry.path == path; }))
+    if (std::any_of(exports.begin(), exports.end(),
+                    [&](const ExportConfig& entry) { return entry.path == path; }))
       return &path;
     tree = found->second.above;
   }
@@ -124,8 +125,9 @@ const ExportConfig* Settings::export_for(TreeId tree, IpAddress address) const {
 }
 
 const ExportConfig* Settings::any_export_for(IpAddress address) const {
-  const auto found = std::find_if(exports.begin(), exports.end(),
-                                  [address](const ExportConfig& entry) { return entry.clients.has(address); });
+  const auto found = std::find_if(exports.begin(), exports.end(), [address](const ExportConfig& entry) {
+    return entry.clients.has(address);
+  });
   return found == exports.end() ? nullptr : &*found;
 }
 

@@ -18,8 +18,8 @@
 
 namespace slice {
 
-// A directory that was made to be one, with all that is below it (docs/trees.md): it has exports and a quota of
-// its own, if it is to.
+// A directory that was made to be one, with all that is below it (docs/trees.md): it has exports and a quota
+// of its own, if it is to.
 struct Tree {
   std::string path;  // where it was made, as slicectl names paths
   TreeId above;      // that the directory's parent is in

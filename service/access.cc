@@ -83,7 +83,8 @@ std::optional<Stranger> find_stranger(const ExportConfig* entry, rpc::Endpoint c
   return find_stranger_beside(entry, client);
 }
 
-tl::expected<Identity, Stranger> identify_beside(const Settings& settings, TreeId tree, const rpc::Call& call) {
+tl::expected<Identity, Stranger> identify_beside(const Settings& settings, TreeId tree,
+                                                 const rpc::Call& call) {
   if (call.internal) return of_the_ensemble();
   return squash_beside(settings.export_for(tree, call.client.address), call);
 }

@@ -40,7 +40,8 @@ std::optional<Stranger> find_stranger_beside(const ExportConfig* entry, rpc::End
 tl::expected<Identity, Stranger> identify(const Settings& settings, TreeId tree, const rpc::Call& call);
 // The same of calls of protocols beside NFS, about something in a tree; and where they are about nothing in
 // particular, by the first entry of all.
-tl::expected<Identity, Stranger> identify_beside(const Settings& settings, TreeId tree, const rpc::Call& call);
+tl::expected<Identity, Stranger> identify_beside(const Settings& settings, TreeId tree,
+                                                 const rpc::Call& call);
 tl::expected<Identity, Stranger> identify_beside(const Settings& settings, const rpc::Call& call);
 
 // Of what an object's permissions are made; no longer-lived than the attributes. `access`: null where the

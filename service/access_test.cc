@@ -56,7 +56,8 @@ TEST_F(IdentifyTest, ATreesOwnEntriesCountInItAlone) {
   settings_.exports.push_back({.path = "/home",
                                .clients = Network::of_v4(0x0c000000, 0xff000000),
                                .squash = ExportConfig::Squash::kNone});
-  settings_.trees = {{TreeId{7}, {.path = "/home", .above = {}}}, {TreeId{8}, {.path = "/home/ann", .above = {7}}}};
+  settings_.trees = {{TreeId{7}, {.path = "/home", .above = {}}},
+                     {TreeId{8}, {.path = "/home/ann", .above = {7}}}};
   for (const std::uint16_t tree : {std::uint16_t{7}, std::uint16_t{8}}) {
     EXPECT_TRUE(identify(settings_, TreeId{tree}, call(0x0c000001, 0, 0))->superuser());
     EXPECT_EQ(identify(settings_, TreeId{tree}, call(0x0a4d0207, 5, 5)).error(), Stranger::kNoExport);
@@ -64,7 +65,8 @@ TEST_F(IdentifyTest, ATreesOwnEntriesCountInItAlone) {
   }
   EXPECT_EQ(identify(settings_, TreeId{}, call(0x0c000001, 0, 0)).error(), Stranger::kNoExport);
   EXPECT_TRUE(identify(settings_, TreeId{}, call(0x0a4d0207, 5, 5)));
-  EXPECT_EQ(identify(settings_, TreeId{9}, call(0x0a4d0207, 5, 5)).error(), Stranger::kNoExport) << "no such tree";
+  EXPECT_EQ(identify(settings_, TreeId{9}, call(0x0a4d0207, 5, 5)).error(), Stranger::kNoExport)
+      << "no such tree";
   EXPECT_TRUE(identify_beside(settings_, call(0x0c000001, 0, 0))) << "about nothing in particular";
   rpc::Call own = call(0x01020304, 5, 5);
   own.internal = true;

@@ -73,10 +73,8 @@ Task<Result<QuotaRooms::Answer>> QuotaRooms::take(routing::FileHandle file, Quot
   if (take_from(budget, bytes)) co_return Answer{.there = true, .room = Taken(*this, owners, bytes)};
   budget.left = 0;
   const MonoTime asked = context_.loop.now();
-  auto result = co_await ask_(file, {.server = context_.self.index,
-                                     .owners = owners,
-                                     .held = budget.held,
-                                     .needed = bytes});
+  auto result = co_await ask_(
+      file, {.server = context_.self.index, .owners = owners, .held = budget.held, .needed = bytes});
   if (!result) co_return fail(Errc::kUnavailable, "asking for room: {}", result.error().message);
   budget.left = result->promised;
   budget.until = asked + kUsed;

@@ -207,7 +207,8 @@ void encode(rpc::XdrWriter& out, const SettingsResult& result) {
   }
   if (has_paths(settings)) {
     out.u32(kHasPaths);
-    for (std::size_t i = 0; i < exports; ++i) out.text(std::string_view(settings.exports[i].path).substr(0, kMaxExportPath));
+    for (std::size_t i = 0; i < exports; ++i)
+      out.text(std::string_view(settings.exports[i].path).substr(0, kMaxExportPath));
   }
   if (!settings.trees.empty()) {
     out.u32(kHasTrees);

@@ -1,7 +1,7 @@
 // Trees (common/settings.h, docs/trees.md) on their way: among the settings, and what an operator changes.
 //
-// A tree's directory is made by an MKDIR of the ensemble itself, whose attributes say the tree as the size; what
-// clients say there of a directory counts for nothing. An RMDIR of the ensemble itself takes it out.
+// A tree's directory is made by an MKDIR of the ensemble itself, whose attributes say the tree as the size;
+// what clients say there of a directory counts for nothing. An RMDIR of the ensemble itself takes it out.
 #ifndef SLICE_WIRE_TREES_H
 #define SLICE_WIRE_TREES_H
 

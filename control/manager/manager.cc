@@ -36,10 +36,11 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
       settings_(
           context, store,
           {.members = entries_, .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
-      quotas_(context.loop, context.metrics,
-              {.settings = context.settings,
-               .tables = state_.tables,
-               .change = [this](SettingsBook::Change change) { return settings_.change(std::move(change)); }}),
+      quotas_(
+          context.loop, context.metrics,
+          {.settings = context.settings,
+           .tables = state_.tables,
+           .change = [this](SettingsBook::Change change) { return settings_.change(std::move(change)); }}),
       trees_({.settings = context.settings,
               .change = [this](SettingsBook::Change change) { return settings_.change(std::move(change)); },
               .random = context.random}),

@@ -1,6 +1,6 @@
-// QuotaBook: how much users, groups and trees have on all directory servers together, which each of these tells of
-// its own sites, and learns from here (docs/quotas.md). The limits are among the settings, durable; what is
-// kept here is learned anew by each term. One loop.
+// QuotaBook: how much users, groups and trees have on all directory servers together, which each of these
+// tells of its own sites, and learns from here (docs/quotas.md). The limits are among the settings, durable;
+// what is kept here is learned anew by each term. One loop.
 #ifndef SLICE_CONTROL_MANAGER_QUOTA_BOOK_H
 #define SLICE_CONTROL_MANAGER_QUOTA_BOOK_H
 

@@ -21,7 +21,10 @@ SettingsBook::SettingsBook(service::ServiceContext& context, StateStore& store, 
           "manager_reloads_refused_total",
           "reloads that changed nothing, since the file was wrong or changes what no reload changes")),
       generation_(context.metrics.gauge("manager_settings_generation",
-                                        "generation of the settings that the manager has published")) {}
+                                        "generation of the settings that the manager has published")),
+      exports_of_no_tree_(
+          context.metrics.gauge("manager_exports_of_no_tree",
+                                "paths that exports name and that are no trees': nobody is let in there")) {}
 
 Task<Status> SettingsBook::start() {
   auto lock = co_await change_.lock();
@@ -34,9 +37,7 @@ Task<Status> SettingsBook::start() {
   auto kept = never ? std::nullopt : service::decode_kept_settings(copy);
   if (!kept) {
     of_file.generation = SettingsGeneration{1};
-    SLICE_CO_RETURN_IF_ERROR(co_await publish(std::move(of_file)));
-    warn_of_exports();
-    co_return Status{};
+    co_return co_await publish(std::move(of_file));
   }
   const std::vector<std::string> others = differences(*kept, of_file);
   if (!others.empty()) {
@@ -45,15 +46,16 @@ Task<Status> SettingsBook::start() {
         "reload takes the file's): {}",
         context_.config.path, kept->generation.value, fmt::join(others, ", "));
   }
-  generation_.set(kept->generation.value);
-  context_.settings.set(std::move(*kept));
-  warn_of_exports();
+  put_in_force(std::move(*kept));
   co_return Status{};
 }
 
-void SettingsBook::warn_of_exports() const {
-  if (const std::string why = objection_to_exports(*context_.settings.get()); !why.empty())
+void SettingsBook::put_in_force(Settings next) {
+  if (const std::string why = objection_to_exports(next); !why.empty())
     log_warning("{}: nobody is let in by it", why);
+  exports_of_no_tree_.set(next.exports_of_no_tree().size());
+  generation_.set(next.generation.value);
+  context_.settings.set(std::move(next));
 }
 
 Task<wire::ReloadResult> SettingsBook::reload() {
@@ -155,8 +157,7 @@ Task<Status> SettingsBook::publish(Settings next) {
   SLICE_CO_RETURN_IF_ERROR(
       co_await store_.replace(service::kSettingsFile, service::encode_kept_settings(next)));
   co_await context_.crash.reach("settings.kept");
-  generation_.set(next.generation.value);
-  context_.settings.set(std::move(next));
+  put_in_force(std::move(next));
   co_return Status{};
 }
 

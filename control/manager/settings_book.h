@@ -32,9 +32,9 @@ class SettingsBook {
   // Reads the file again. Where it is wrong, or changes what cannot change now, nothing is changed; else its
   // settings are durable, and every living process has been told when this ends.
   Task<wire::ReloadResult> reload();
-  // Has `change` change what is of no file, quotas and trees; that is durable, and told to every living process,
-  // when this ends. The names of those that do not have it yet. An error of `change`, or of making it durable:
-  // nothing is changed.
+  // Has `change` change what is of no file, quotas and trees; that is durable, and told to every living
+  // process, when this ends. The names of those that do not have it yet. An error of `change`, or of making
+  // it durable: nothing is changed.
   using Change = std::function<Status(Settings& settings)>;
   Task<Result<std::vector<std::string>>> change(Change change);
   // What a process says of its settings: they may be newer than these, where the copy was lost or restored
@@ -46,7 +46,7 @@ class SettingsBook {
   // What stands against the file's settings; empty: nothing does.
   std::string objection(const EnsembleConfig& read) const;
   static std::string objection_to_exports(const Settings& next);
-  void warn_of_exports() const;
+  void put_in_force(Settings next);
   void warn_of_members(const EnsembleConfig& read, std::vector<std::string>& warnings) const;
   // With the lock held: durable, then in force here, then told.
   Task<Status> publish(Settings next);
@@ -62,7 +62,7 @@ class SettingsBook {
   bool reloaded_ = false;  // in this run: then these are what the operator wants, whoever has others
   bool settling_ = false;
   LogLimiter differ_log_{1};
-  Counter &reloads_, &refused_, &generation_;
+  Counter &reloads_, &refused_, &generation_, &exports_of_no_tree_;
 };
 
 }  // namespace slice::manager

@@ -201,6 +201,30 @@ TEST_F(SettingsBookTest, QuotasAreDurableAndToldAndAReloadLeavesThem) {
   EXPECT_EQ(settings_.get()->quotas.at(ann).files.hard, 5u);
 }
 
+TEST_F(SettingsBookTest, ExportsOfWhatIsNoTreeAreRefusedAndAReloadLeavesTrees) {
+  const Counter& none = metrics_.counter("manager_exports_of_no_tree");
+  folder_.write_with("[[server]]", "[[export]]\npath = \"/home\"\nclients = \"*\"\n[[server]]");
+  EXPECT_THAT(reload().refused, HasSubstr("[[export]] path: /home: no tree"));
+  EXPECT_EQ(settings_.get()->exports.size(), 1u);
+  ASSERT_TRUE(run(book().change([](Settings& settings) {
+    settings.trees[TreeId{7}] = {.path = "/home", .above = {}};
+    return Status{};
+  })));
+  EXPECT_EQ(reload().refused, "");
+  EXPECT_EQ(settings_.get()->exports.at(1).path, "/home");
+  EXPECT_EQ(settings_.get()->trees.at(TreeId{7}).path, "/home");
+  EXPECT_EQ(none.value(), 0u);
+  ASSERT_TRUE(run(book().change([](Settings& settings) {
+    settings.trees.clear();
+    return Status{};
+  })));
+  EXPECT_EQ(none.value(), 1u);
+  restart();
+  EXPECT_EQ(none.value(), 1u) << "it starts all the same";
+  folder_.write_with("[[server]]", "[[export]]\npath = \"/home/\"\nclients = \"*\"\n[[server]]");
+  EXPECT_THAT(reload().refused, HasSubstr("'/home/' is no path"));
+}
+
 TEST_F(SettingsBookTest, WhatIsTheSameIsNoNews) {
   FakeProcess& store = process("store1");
   store.now.generation = SettingsGeneration{1};

@@ -17,8 +17,9 @@ Status check_place(const Settings& settings, const Tree& tree) {
   if (!is_clean_path(tree.path) || tree.path == "/" || tree.path.size() > kMaxExportPath)
     return fail(Errc::kInvalid, "'{}' is no path that a tree can have", tree.path);
   if (tree.above != TreeId{} && !settings.trees.contains(tree.above)) {
-    return fail(Errc::kInvalid, "{} is in tree {}, which this manager does not know: make that one again first",
-                tree.path, tree.above.value);
+    return fail(Errc::kInvalid,
+                "{} is in tree {}, which this manager does not know: make that one again first", tree.path,
+                tree.above.value);
   }
   return {};
 }
@@ -37,7 +38,8 @@ Result<TreeId> TreeBook::note(Settings& settings, const wire::ChangeTreeArgs& ar
   const Trees::value_type* known = settings.tree_at(args.what.path);
   if (known != nullptr && (args.tree == TreeId{} || args.tree == known->first)) return known->first;
   if (known != nullptr) {
-    return fail(Errc::kInvalid, "the directory is of tree {}, and {} is noted as that of tree {}: forget that first",
+    return fail(Errc::kInvalid,
+                "the directory is of tree {}, and {} is noted as that of tree {}: forget that first",
                 args.tree.value, args.what.path, known->first.value);
   }
   // Its directory is another way down by now, or the note of it was lost.

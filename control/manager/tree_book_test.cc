@@ -23,7 +23,9 @@ class TreeBookTest : public service::testing::ServiceFixture {
   wire::ChangeTreeResult note(const std::string& path, TreeId above = {}, TreeId tree = {}) {
     return run(book_.change({.tree = tree, .what = {.path = path, .above = above}}));
   }
-  std::string forget(TreeId tree) { return run(book_.change({.remove = true, .tree = tree, .what = {}})).refused; }
+  std::string forget(TreeId tree) {
+    return run(book_.change({.remove = true, .tree = tree, .what = {}})).refused;
+  }
   void change(const std::function<void(Settings&)>& how) {
     Settings next = *settings_.get();
     how(next);

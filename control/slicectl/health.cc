@@ -58,6 +58,7 @@ class Judge {
     check_standbys();
     check_tables();
     check_configuration();
+    check_exports();
     check_versions();
     check_clocks();
     std::move(warnings_.begin(), warnings_.end(), std::back_inserter(errors_));
@@ -465,6 +466,17 @@ class Judge {
           fmt::format("it runs with another ensemble.toml than {}: {}", config_.path,
                       fmt::join(differing, ", ")),
           "make the files the same, and restart it");
+    }
+  }
+
+  void check_exports() {
+    for (const HeardServer& each : heard_.servers) {
+      const double paths = each.figure("manager_exports_of_no_tree");
+      if (each.entry.role != wire::Role::kManager || paths == 0) continue;
+      add(Level::kWarning, "EXPORT_OF_NO_TREE", "",
+          fmt::format("{:.0f} of the paths in [[export]] are no trees': nobody is let in by these entries",
+                      paths),
+          "slicectl tree list names them; slicectl tree make");
     }
   }
 

@@ -322,6 +322,12 @@ TEST_F(HealthTest, TellsOfMovesThatDoNotGoOn) {
   EXPECT_THAT(names(), ElementsAre("SERVER_DOWN store2"));
 }
 
+TEST_F(HealthTest, TellsOfExportsThatLetNobodyIn) {
+  for (HeardServer& each : heard_.servers) each.figures["slice_manager_exports_of_no_tree"] = 2;
+  EXPECT_EQ(only().name, "EXPORT_OF_NO_TREE") << "by the manager's word alone";
+  EXPECT_THAT(only().what, HasSubstr("2 of the paths"));
+}
+
 TEST_F(HealthTest, TellsWhoLagsBehindForLong) {
   about("proxy1").told.generation = Generation{3};
   about("proxy1").late_ms = 500;

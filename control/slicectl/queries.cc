@@ -237,7 +237,8 @@ Task<Status> change_name(const Seams& seams, nfs3::Procedure procedure, Buffer a
   const auto route = (*tables)->place_of(procedure, arguments.view());
   if (!route) co_return fail(Errc::kInvalid, "{}: a name of more than {} bytes", path, nfs3::kMaxName);
   const wire::ServerEntry& server = (*tables)->server_of(wire::Role::kDirectory, route->site);
-  auto status = co_await nfs_call<Ok>(seams, server.endpoint, procedure, std::move(arguments), [](const Ok&) {});
+  auto status =
+      co_await nfs_call<Ok>(seams, server.endpoint, procedure, std::move(arguments), [](const Ok&) {});
   if (!status) co_return fail(status.error(), server.name);
   switch (*status) {
     case nfs3::Status::kOk:
@@ -393,14 +394,16 @@ Task<Status> make_tree_directory(const Seams& seams, const Where& above, std::st
   const std::string name = path.substr(path.rfind('/') + 1);
   rpc::XdrWriter arguments;
   encode_arguments(arguments, nfs3::MkdirArgs{{above.bytes, name}, attributes});
-  co_return co_await change_name<nfs3::CreatedOk>(seams, nfs3::Procedure::kMkdir, arguments.take(), std::move(path));
+  co_return co_await change_name<nfs3::CreatedOk>(seams, nfs3::Procedure::kMkdir, arguments.take(),
+                                                  std::move(path));
 }
 
 Task<Status> remove_tree_directory(const Seams& seams, const Where& above, std::string path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   rpc::XdrWriter arguments;
   encode_arguments(arguments, nfs3::RmdirArgs{above.bytes, name});
-  co_return co_await change_name<nfs3::WccData>(seams, nfs3::Procedure::kRmdir, arguments.take(), std::move(path));
+  co_return co_await change_name<nfs3::WccData>(seams, nfs3::Procedure::kRmdir, arguments.take(),
+                                                std::move(path));
 }
 
 Task<Result<PolicyInForce>> ask_policy(const Seams& seams,

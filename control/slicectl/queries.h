@@ -125,8 +125,8 @@ struct Where {
 Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
                               std::string path);
 
-// Makes the directory of a tree, `path`, in the one above it, and takes it out. kInvalid: it is there already, or
-// is not empty; kUnavailable, kIo.
+// Makes the directory of a tree, `path`, in the one above it, and takes it out. kInvalid: it is there
+// already, or is not empty; kUnavailable, kIo.
 Task<Status> make_tree_directory(const Seams& seams, const Where& above, std::string path, TreeId tree,
                                  nfs3::SetAttributes attributes);
 Task<Status> remove_tree_directory(const Seams& seams, const Where& above, std::string path);

@@ -141,9 +141,11 @@ std::string render_quotas(const wire::QuotaUsageResult& usage, const Settings& s
 }
 
 QuotaCommand::QuotaCommand(CLI::App& app)
-    : quota_(app.add_subcommand("quota", "what users, groups and trees may have, and have (docs/quotas.md)")) {
+    : quota_(
+          app.add_subcommand("quota", "what users, groups and trees may have, and have (docs/quotas.md)")) {
   quota_->require_subcommand(1);
-  set_ = quota_->add_subcommand("set", "gives a user, group or tree limits, in place of those that are named");
+  set_ =
+      quota_->add_subcommand("set", "gives a user, group or tree limits, in place of those that are named");
   set_->add_option("--space", space_, "SOFT[:HARD] of bytes, as 10GiB:12GiB; 0: no such limit");
   set_->add_option("--files", files_, "SOFT[:HARD] of files, directories and all else; 0: no such limit");
   set_->add_option("--grace", grace_,

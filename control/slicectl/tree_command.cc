@@ -46,8 +46,8 @@ std::string render_trees(const Settings& settings, Format format) {
   if (format == Format::kJson) return dump({{"trees", std::move(list)}, {"exports_of_no_tree", none}});
   std::string text = settings.trees.empty() ? "there are no trees\n" : table(rows);
   for (const std::string& path : none) {
-    text += fmt::format("an [[export]] names {}, which is no tree: nobody is let in by it (slicectl tree make)\n",
-                        path);
+    text += fmt::format(
+        "an [[export]] names {}, which is no tree: nobody is let in by it (slicectl tree make)\n", path);
   }
   return text;
 }
@@ -127,7 +127,8 @@ Task<Result<TreeCommand::Place>> TreeCommand::find(const Seams& seams) {
   auto tables = co_await ask_tables(seams);
   if (!tables) co_return fail(std::move(tables.error()));
   Place place{.path = path_, .above = {}, .there = {}};
-  auto above = co_await ask_where(seams, *tables, path_.substr(0, std::max<std::size_t>(path_.rfind('/'), 1)));
+  auto above =
+      co_await ask_where(seams, *tables, path_.substr(0, std::max<std::size_t>(path_.rfind('/'), 1)));
   if (!above) co_return fail(std::move(above.error()));
   place.above = std::move(*above);
   auto there = co_await ask_where(seams, *tables, path_);
@@ -140,10 +141,11 @@ Task<Result<wire::ChangeTreeResult>> TreeCommand::make(const Seams& seams) {
   auto place = co_await find(seams);
   if (!place) co_return fail(std::move(place.error()));
   if (place->there && !place->is_tree()) {
-    co_return fail(Errc::kInvalid,
-                   "{} exists, and is no tree's directory: a tree begins empty. Make it beside, and move there what "
-                   "is to be in it",
-                   path_);
+    co_return fail(
+        Errc::kInvalid,
+        "{} exists, and is no tree's directory: a tree begins empty. Make it beside, and move there what "
+        "is to be in it",
+        path_);
   }
   wire::ChangeTreeArgs args{.what = {.path = path_, .above = place->above.handle.tree}};
   if (place->there) args.tree = place->there->handle.tree;
@@ -166,9 +168,11 @@ Task<Result<wire::ChangeTreeResult>> TreeCommand::remove(const Seams& seams) {
   if (place && place->is_tree()) {
     const TreeId tree = place->there->handle.tree;
     const auto noted = settings->trees.find(tree);
-    const bool exported = noted != settings->trees.end() && *settings->exported_as(tree) == noted->second.path;
+    const bool exported =
+        noted != settings->trees.end() && *settings->exported_as(tree) == noted->second.path;
     if (exported) {
-      co_return fail(Errc::kInvalid, "an [[export]] names {}: take that out first, and reload", noted->second.path);
+      co_return fail(Errc::kInvalid, "an [[export]] names {}: take that out first, and reload",
+                     noted->second.path);
     }
     SLICE_CO_RETURN_IF_ERROR(co_await remove_tree_directory(seams, place->above, path_));
     if (noted == settings->trees.end()) co_return wire::ChangeTreeResult{.tree = tree};
@@ -177,10 +181,11 @@ Task<Result<wire::ChangeTreeResult>> TreeCommand::remove(const Seams& seams) {
   const Trees::value_type* noted = settings->tree_at(path_);
   if (noted == nullptr) co_return fail(Errc::kNotFound, "{} is no tree", path_);
   if (!gone_) {
-    co_return fail(Errc::kInvalid,
-                   "the directory of tree {} is not there: if another above it was renamed, name it as it is now; "
-                   "--gone forgets the tree, and lets nobody in where it is still there",
-                   path_);
+    co_return fail(
+        Errc::kInvalid,
+        "the directory of tree {} is not there: if another above it was renamed, name it as it is now; "
+        "--gone forgets the tree, and lets nobody in where it is still there",
+        path_);
   }
   co_return co_await ask_to_change_tree(seams, {.remove = true, .tree = noted->first, .what = {}});
 }

@@ -14,7 +14,8 @@ TEST(TreeCommand, ShowsWhoseExportsCount) {
   Settings settings;
   EXPECT_EQ(render_trees(settings, Format::kText), "there are no trees\n");
   settings.exports = {{.path = "/home", .clients = {}}, {.path = "/srv", .clients = {}}};
-  settings.trees = {{TreeId{7}, {.path = "/home", .above = {}}}, {TreeId{9}, {.path = "/home/ann", .above = {7}}}};
+  settings.trees = {{TreeId{7}, {.path = "/home", .above = {}}},
+                    {TreeId{9}, {.path = "/home/ann", .above = {7}}}};
   settings.quotas[{QuotaKind::kTree, 9}] = {};
   const std::string text = render_trees(settings, Format::kText);
   EXPECT_THAT(text, HasSubstr("/home/ann  9       /home  /home        yes"));

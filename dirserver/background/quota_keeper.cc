@@ -105,7 +105,8 @@ bool QuotaKeeper::exceeded(const service::Identity& who, std::span<const QuotaId
 std::uint64_t QuotaKeeper::promised(QuotaId whose, const Promisee& without) const {
   std::uint64_t bytes = promised_here(whose);
   const auto own_promise = promises_.find(without);
-  if (without.owners.has(whose) && own_promise != promises_.end()) bytes = less(bytes, own_promise->second.bytes);
+  if (without.owners.has(whose) && own_promise != promises_.end())
+    bytes = less(bytes, own_promise->second.bytes);
   // And what other directory servers promised.
   const auto sum = sums_.find(whose);
   if (sum == sums_.end()) return bytes;

@@ -63,7 +63,8 @@ class QuotaKeeperTest : public DirectoryFixture {
   wire::RoomResult room(std::uint32_t server, std::uint64_t held, std::uint64_t needed) {
     return run(service::internal_call<wire::RoomResult>(
                    network_, endpoint("dir1"), wire::kAuthorityProgram, wire::AuthorityProcedure::kRoom,
-                   wire::RoomArgs{.server = server, .owners = {1001, 50, {}}, .held = held, .needed = needed}))
+                   wire::RoomArgs{
+                       .server = server, .owners = {1001, 50, {}}, .held = held, .needed = needed}))
         .value();
   }
   NfsStatus make(const std::string& name, Credential who = kAnn) {

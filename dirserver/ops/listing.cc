@@ -21,8 +21,9 @@ NfsStatus check(const NameSpace& names, const NfsRequest& request, const Attribu
 }
 
 // "." and "..", where the listing has not passed them: two names that no cell is kept for.
-Task<void> add_dots(NameSpace& names, const rpc::Call& call, const ReadDirectory& directory, std::uint64_t after, bool attributes,
-                    std::vector<wire::ListedName>& dots, storage::LogPosition& shown) {
+Task<void> add_dots(NameSpace& names, const rpc::Call& call, const ReadDirectory& directory,
+                    std::uint64_t after, bool attributes, std::vector<wire::ListedName>& dots,
+                    storage::LogPosition& shown) {
   struct Dot {
     std::string_view name;
     std::uint64_t cookie;

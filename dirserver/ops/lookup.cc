@@ -57,7 +57,7 @@ Task<NfsAnswer> lookup(NameSpace& names, NfsRequest& request, const nfs3::Lookup
     co_return co_await refuse_shown(names, request, out, shown, NfsStatus::kNotDir);
   auto found = co_await look_up(names, request, directory->cell, arguments.name, shown);
   // For who may not come in there nothing is above a tree, as nothing is above the root.
-  if (found && !may_go_up(names, request.call, directory->cell, *found))
+  if (found && arguments.name == ".." && !may_go_up(names, request.call, directory->cell, *found))
     found = co_await look_up(names, request, directory->cell, ".", shown);
   if (!found) co_return co_await refuse_shown(names, request, out, shown, found.error());
   routing::HandleBytes handle = names.mint(found->self);

@@ -23,8 +23,8 @@ bool may(const Identity& who, const AttributeCell& cell, unsigned wanted);
 // Whether the sticky bit of `directory` keeps `who` from removing or renaming `cell` in it.
 bool sticky_keeps(const Identity& who, const AttributeCell& directory, const AttributeCell& cell);
 
-// Whether the caller is to see what is above a directory: all are, but where that is another tree, whose exports
-// have to let them in.
+// Whether the caller is to see what is above a directory: all are, but where that is another tree, whose
+// exports have to let them in.
 bool may_go_up(const NameSpace& names, const rpc::Call& call, const AttributeCell& directory,
                const AttributeCell& above);
 

@@ -103,13 +103,14 @@ NfsStatus move(Change& change, Rename& rename) {
   return change.rewrite(source);
 }
 
-// Nothing goes from a tree to another; and what is a tree's own directory stays where it is, as a directory that
-// something is mounted on, and nothing takes its place.
+// Nothing goes from a tree to another; and what is a tree's own directory stays where it is, as a directory
+// that something is mounted on, and nothing takes its place.
 NfsStatus check_trees(const Rename& rename) {
   const TreeId tree = rename.from_directory->self.tree;
   if (rename.to_directory->self.tree != tree) return NfsStatus::kXdev;
   if (rename.source->self.tree != tree) return NfsStatus::kAcces;
-  return rename.replaced != nullptr && rename.replaced->self.tree != tree ? NfsStatus::kAcces : NfsStatus::kOk;
+  return rename.replaced != nullptr && rename.replaced->self.tree != tree ? NfsStatus::kAcces
+                                                                          : NfsStatus::kOk;
 }
 
 NfsStatus decide(Change& change, const nfs3::RenameArgs& arguments, Rename& rename) {

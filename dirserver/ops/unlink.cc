@@ -16,7 +16,8 @@ nfs3::Status take_out(Change& change, std::string_view name, CheckVictim check) 
   if (!victim) return victim.error();
   if (sticky_keeps(who, **directory, **victim)) return nfs3::Status::kPerm;
   // A tree's own directory goes by slicectl tree alone, as one that something is mounted on.
-  if ((*victim)->self.tree != (*directory)->self.tree && !change.request.call.internal) return nfs3::Status::kAcces;
+  if ((*victim)->self.tree != (*directory)->self.tree && !change.request.call.internal)
+    return nfs3::Status::kAcces;
   if (auto status = check(change, **victim); status != nfs3::Status::kOk) return status;
 
   if (auto status = change.unlink(*entry); status != nfs3::Status::kOk) return status;

@@ -1,8 +1,8 @@
-// UsageCount: how much each user, group and tree has on the sites of a directory server: bytes that its files and
-// directories take (`used` of their attributes), and how many objects there are. Nothing is counted as long
-// as nobody has a quota. When somebody gets one, and at a start with quotas, the attribute cells are counted
-// once, beside everything else; from then on the count is kept, by each batch that changes cells. It is
-// nothing durable: what a crash left is counted again. One loop.
+// UsageCount: how much each user, group and tree has on the sites of a directory server: bytes that its files
+// and directories take (`used` of their attributes), and how many objects there are. Nothing is counted as
+// long as nobody has a quota. When somebody gets one, and at a start with quotas, the attribute cells are
+// counted once, beside everything else; from then on the count is kept, by each batch that changes cells. It
+// is nothing durable: what a crash left is counted again. One loop.
 #ifndef SLICE_DIRSERVER_STORE_USAGE_COUNT_H
 #define SLICE_DIRSERVER_STORE_USAGE_COUNT_H
 

@@ -90,7 +90,8 @@ std::vector<mount3::ExportEntry> MountProgram::exports() const {
   for (const ExportConfig& allowed : settings->exports) {
     if (allowed.path != "/" && settings->tree_at(allowed.path) == nullptr) continue;
     const std::string path = asked_as(settings->export_path, allowed.path);
-    auto entry = std::find_if(entries.begin(), entries.end(), [&](const auto& each) { return each.path == path; });
+    auto entry =
+        std::find_if(entries.begin(), entries.end(), [&](const auto& each) { return each.path == path; });
     if (entry == entries.end()) entry = entries.insert(entry, {path, {}});
     entry->groups.push_back(network_text(allowed.clients));
   }
@@ -144,8 +145,8 @@ Task<rpc::Outcome> MountProgram::handle(const rpc::Call& call, rpc::XdrWriter& r
   }
 }
 
-// By which the client's users may come to what is in that tree; a client that was told none takes the first that it has (RFC 2623
-// section 2.7).
+// By which the client's users may come to what is in that tree; a client that was told none takes the first
+// that it has (RFC 2623 section 2.7).
 std::vector<std::uint32_t> MountProgram::flavors(IpAddress client, TreeId tree) const {
   const auto settings = settings_.get();
   const ExportConfig* entry = settings->export_for(tree, client);
@@ -181,7 +182,8 @@ void MountProgram::note(IpAddress address, const std::string& path) {
 
 Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string path) {
   // Who may not come in anywhere is told nothing.
-  if (settings_.get()->any_export_for(client.address) == nullptr) co_return refused(service::Stranger::kNoExport);
+  if (settings_.get()->any_export_for(client.address) == nullptr)
+    co_return refused(service::Stranger::kNoExport);
   Found found = co_await walk(std::move(path));
   if (found.status == MountStatus::kServerFault) co_return found;
   // What is in a tree, and what is not there, is nobody's business whom its exports do not let in.
@@ -252,7 +254,8 @@ Task<MountProgram::Found> MountProgram::step(const std::vector<std::uint8_t>& di
   auto handle = handles_.open(ok.object);
   if (!handle) co_return Found{MountStatus::kServerFault, {}};
   if (handle->type != nfs3::FileType::kDirectory) co_return Found{MountStatus::kNotDir, {}};
-  co_return Found{.status = MountStatus::kOk, .handle = {ok.object.begin(), ok.object.end()}, .tree = handle->tree};
+  co_return Found{
+      .status = MountStatus::kOk, .handle = {ok.object.begin(), ok.object.end()}, .tree = handle->tree};
 }
 
 }  // namespace slice::proxy

@@ -35,7 +35,7 @@ class MountProgram : public rpc::Program {
     mount3::Status status = mount3::Status::kOk;
     std::vector<std::uint8_t> handle;
     rpc::Refused why = rpc::Refused::kPath;  // where it is not kOk
-    TreeId tree = {};                        // that the directory is in; or the last on the way to where none is
+    TreeId tree = {};  // that the directory is in; or the last on the way to where none is
   };
   Task<Found> mount(rpc::Endpoint client, std::string path);
   Found refused(service::Stranger why);
