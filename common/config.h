@@ -172,8 +172,7 @@ using TransportSecurities =
 using SecurityFlavors = SetOf<SecurityFlavor, kSecurityFlavorNames.size(), 1>;
 
 // Whether it is a path within the volume as all are named: "/", or parts behind a "/" each, none of which is
-// empty,
-// "." or "..".
+// empty, "." or "..".
 bool is_clean_path(std::string_view path);
 inline constexpr std::size_t kMaxExportPath = 255;
 

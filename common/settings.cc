@@ -101,15 +101,17 @@ void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleCo
 
 }  // namespace
 
+bool Settings::has_export_of(std::string_view path) const {
+  return std::any_of(exports.begin(), exports.end(),
+                     [path](const ExportConfig& entry) { return entry.path == path; });
+}
+
 const std::string* Settings::exported_as(TreeId tree) const {
   static const std::string whole = "/";
   for (std::size_t steps = 0; tree.value != 0 && steps <= trees.size(); ++steps) {
     const auto found = trees.find(tree);
     if (found == trees.end()) return nullptr;
-    const std::string& path = found->second.path;
-    if (std::any_of(exports.begin(), exports.end(),
-                    [&](const ExportConfig& entry) { return entry.path == path; }))
-      return &path;
+    if (has_export_of(found->second.path)) return &found->second.path;
     tree = found->second.above;
   }
   return tree.value == 0 ? &whole : nullptr;

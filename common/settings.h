@@ -43,6 +43,8 @@ struct Settings {
   Quotas quotas;  // of no file: slicectl quota sets them, and a reload leaves them
   Trees trees;    // likewise, by slicectl tree
 
+  // Whether some export is of this path.
+  bool has_export_of(std::string_view path) const;
   // The path whose exports count for what is in a tree: its own, where there are some of it, else that of the
   // tree above. Null for a tree that there is not. Valid as long as these settings, as all of these.
   const std::string* exported_as(TreeId tree) const;

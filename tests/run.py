@@ -25,6 +25,7 @@ CHECKS = [  # of the sources alone, seconds each
     ("links and paths in documents", "tests/docs/check_docs.py", "--links"),
     ("layers (tests/layers/check_layers.py)", "tests/layers/check_layers.py"),
     ("includes (tests/layers/check_includes.py)", "tests/layers/check_includes.py"),
+    ("scripts (tests/layers/check_scripts.py)", "tests/layers/check_scripts.py"),
     ("metrics in documents (tests/docs/check_metrics.py)", "tests/docs/check_metrics.py"),
 ]
 STAGES = ["format", "processes", "tidy", "asan", "tsan", "docs"]

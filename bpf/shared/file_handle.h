@@ -16,8 +16,8 @@
 #define SLICE_HANDLE_AT_STRIPE_SHIFT 3u
 #define SLICE_HANDLE_AT_VOLUME 4u
 #define SLICE_HANDLE_AT_FILEID 8u
-#define SLICE_HANDLE_AT_TREE \
-  16u  // 2 bytes; so the site, which is below 2^15, has the other 2 of what were its 4
+// Two bytes each: the site, which is below 2^15, had all four before there were trees.
+#define SLICE_HANDLE_AT_TREE 16u
 #define SLICE_HANDLE_AT_SITE 18u
 #define SLICE_HANDLE_AT_GENERATION 20u
 #define SLICE_HANDLE_AT_CELL_KEY 24u

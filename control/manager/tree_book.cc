@@ -1,17 +1,11 @@
 #include "control/manager/tree_book.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/log.h"
 
 namespace slice::manager {
 namespace {
-
-bool is_exported(const Settings& settings, std::string_view path) {
-  return std::any_of(settings.exports.begin(), settings.exports.end(),
-                     [path](const ExportConfig& entry) { return entry.path == path; });
-}
 
 Status check_place(const Settings& settings, const Tree& tree) {
   if (!is_clean_path(tree.path) || tree.path == "/" || tree.path.size() > kMaxExportPath)
@@ -44,7 +38,7 @@ Result<TreeId> TreeBook::note(Settings& settings, const wire::ChangeTreeArgs& ar
   }
   // Its directory is another way down by now, or the note of it was lost.
   if (const auto moved = settings.trees.find(args.tree); moved != settings.trees.end()) {
-    if (is_exported(settings, moved->second.path)) {
+    if (settings.has_export_of(moved->second.path)) {
       return fail(Errc::kInvalid, "tree {} was made at {}, which an [[export]] names: change that first",
                   args.tree.value, moved->second.path);
     }
@@ -62,7 +56,7 @@ Result<TreeId> TreeBook::forget(Settings& settings, TreeId tree) {
   const auto found = settings.trees.find(tree);
   if (found == settings.trees.end()) return fail(Errc::kNotFound, "there is no tree {}", tree.value);
   const std::string& path = found->second.path;
-  if (is_exported(settings, path))
+  if (settings.has_export_of(path))
     return fail(Errc::kInvalid, "an [[export]] names {}: take that out first, and reload", path);
   for (const auto& [other, what] : settings.trees) {
     if (what.above == tree) return fail(Errc::kInvalid, "the tree {} is in it", what.path);

@@ -10,6 +10,9 @@
 
 namespace slice::slicectl {
 
+// The exit code where something is changed, and some processes do not know it yet.
+inline constexpr int kSomeAreLate = 3;
+
 struct Output {
   std::function<int(const Error& error)> say;           // tells of an error; the exit code
   std::function<int(const std::string& text)> print;    // shows a result; the exit code

@@ -15,18 +15,10 @@
 namespace slice::slicectl {
 namespace {
 
-constexpr int kLate = 3;
 constexpr std::array<std::pair<char, std::uint32_t>, 4> kUnitsOfTime{
     {{'d', 24 * 3600}, {'h', 3600}, {'m', 60}, {'s', 1}}};
 
-std::optional<std::uint32_t> number_of(std::string_view text) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-std::string name_of(QuotaId whose, const Settings& settings) {
+std::string owner_name(QuotaId whose, const Settings& settings) {
   if (whose.kind == QuotaKind::kTree) {
     const auto tree = settings.trees.find(tree_of(whose));
     return tree == settings.trees.end() ? "" : tree->second.path;
@@ -60,6 +52,13 @@ std::string limit_text(std::uint64_t limit, bool bytes) {
 
 }  // namespace
 
+std::optional<std::uint32_t> parse_number(std::string_view text, int base) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
 Result<QuotaLimit> parse_quota_limit(std::string_view text) {
   QuotaLimit limit;
   const std::size_t colon = text.find(':');
@@ -78,7 +77,7 @@ Result<QuotaLimit> parse_quota_limit(std::string_view text) {
 Result<std::uint32_t> parse_grace(std::string_view text) {
   for (const auto& [letter, seconds] : kUnitsOfTime) {
     if (!text.ends_with(letter)) continue;
-    const auto number = number_of(text.substr(0, text.size() - 1));
+    const auto number = parse_number(text.substr(0, text.size() - 1));
     if (number && *number <= std::numeric_limits<std::uint32_t>::max() / seconds) return *number * seconds;
   }
   return fail(Errc::kInvalid, "'{}' is no time: 90s, 30m, 12h and 7d are", text);
@@ -96,7 +95,7 @@ std::string grace_text(std::uint64_t seconds) {
 Result<QuotaId> find_owner(const std::string& kind, const std::string& name, const Settings& settings) {
   const auto found = std::find(kQuotaKindNames.begin(), kQuotaKindNames.end(), kind);
   const auto which = static_cast<QuotaKind>(found - kQuotaKindNames.begin());
-  if (const auto number = number_of(name)) return QuotaId{which, *number};
+  if (const auto number = parse_number(name)) return QuotaId{which, *number};
   if (which == QuotaKind::kTree) {
     if (const Trees::value_type* tree = settings.tree_at(name)) return QuotaId{which, tree->first.value};
     return fail(Errc::kNotFound, "{} is no tree (slicectl tree list)", name);
@@ -116,7 +115,7 @@ std::string render_quotas(const wire::QuotaUsageResult& usage, const Settings& s
     for (const auto& one : usage.quotas) {
       list.push_back({{"kind", quota_kind_name(one.whose.kind)},
                       {"id", one.whose.id},
-                      {"name", name_of(one.whose, settings)},
+                      {"name", owner_name(one.whose, settings)},
                       {"space", limit_json(one.quota.space, one.usage.space, one.quota.grace)},
                       {"files", limit_json(one.quota.files, one.usage.files, one.quota.grace)},
                       {"grace", one.quota.grace}});
@@ -126,7 +125,7 @@ std::string render_quotas(const wire::QuotaUsageResult& usage, const Settings& s
   std::vector<std::vector<std::string>> rows{
       {"whose", "space", "soft", "hard", "", "files", "soft", "hard", "", "grace"}};
   for (const auto& one : usage.quotas) {
-    const std::string name = name_of(one.whose, settings);
+    const std::string name = owner_name(one.whose, settings);
     const auto& [space, files, grace] = one.quota;
     rows.push_back({fmt::format("{} {}", quota_kind_name(one.whose.kind),
                                 name.empty() ? fmt::format("{}", one.whose.id) : name),
@@ -213,7 +212,7 @@ Task<int> QuotaCommand::change(const Seams& seams, const Output& output, wire::C
                              remove_->parsed() ? "has no quota" : "the quota is set",
                              changed->generation.value));
   }
-  co_return changed->late.empty() ? 0 : kLate;
+  co_return changed->late.empty() ? 0 : kSomeAreLate;
 }
 
 Task<int> QuotaCommand::show(const Seams& seams, const Output& output, wire::QuotaUsageArgs args) {

@@ -3,6 +3,7 @@
 #define SLICE_CONTROL_SLICECTL_QUOTA_COMMAND_H
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "control/slicectl/output.h"
@@ -10,6 +11,8 @@
 
 namespace slice::slicectl {
 
+// Nothing where it is anything else.
+std::optional<std::uint32_t> parse_number(std::string_view text, int base = 10);
 // "SOFT[:HARD]", sizes as in a configuration; 0: there is no such limit. A soft limit alone has no hard one.
 // kInvalid.
 Result<QuotaLimit> parse_quota_limit(std::string_view text);

@@ -95,6 +95,7 @@ Json where_json(const EnsembleConfig& config, const Where& where) {
   json["ctime"] = time_json(a.ctime);
   json["handle"] = {{"bytes", to_hex(where.bytes)},
                     {"fileid", fmt::format("{:#018x}", h.fileid.value)},
+                    {"tree", h.tree.value},
                     {"directory_site", h.directory_site.value},
                     {"generation", h.generation},
                     {"flags", h.flags},
@@ -292,6 +293,7 @@ std::string render_where(const EnsembleConfig& config, const Where& where, Forma
   rows.push_back({"handle", fmt::format("fileID {:#x}, generation {}, cell key {:#x}, flags {:#x}",
                                         h.fileid.value, h.generation, h.cell_key, h.flags)});
   rows.push_back({"", to_hex(where.bytes)});
+  if (h.tree != TreeId{}) rows.push_back({"tree", fmt::format("{} (slicectl tree list)", h.tree.value)});
   rows.push_back({"name", fmt::format("directory site {} on {}", where.name_site.value, where.name_server)});
   rows.push_back(
       {"attributes", fmt::format("directory site {} on {}", h.directory_site.value, where.directory_server)});

@@ -157,6 +157,7 @@ class SlicectlTest : public service::testing::ServiceFixture {
     handle.type = type;
     handle.fileid = FileId{id};
     handle.directory_site = SiteId{static_cast<std::uint32_t>(id % 64)};
+    handle.tree = TreeId{static_cast<std::uint16_t>(id / 10)};
     handle.cell_key = 0xabc;
     return handle;
   }
@@ -196,6 +197,7 @@ TEST_F(SlicectlTest, FindsAFilesNameAttributesAndBytes) {
   EXPECT_EQ(said["size"], 300 << 10);
   EXPECT_EQ(said["directory"]["server"], "dir1");
   EXPECT_EQ(said["directory"]["site"], 21);
+  EXPECT_EQ(said["handle"]["tree"], 2);
   EXPECT_EQ(said["name"]["site"], 20);
   EXPECT_EQ(said["coordinator"]["server"], "coord1");
   EXPECT_EQ(said["handle"]["fileid"], "0x0000000000000015");

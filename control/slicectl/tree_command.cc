@@ -1,29 +1,16 @@
 #include "control/slicectl/tree_command.h"
 
-#include <charconv>
 #include <utility>
 
+#include "control/slicectl/quota_command.h"
 #include "control/slicectl/render_parts.h"
 
 namespace slice::slicectl {
 namespace {
 
-constexpr int kLate = 3;
-
-std::optional<std::uint32_t> number_of(std::string_view text, int base) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 std::string path_of(const Settings& settings, TreeId tree) {
   const auto found = settings.trees.find(tree);
   return found == settings.trees.end() ? "/" : found->second.path;
-}
-
-std::string quota_text(const Settings& settings, TreeId tree) {
-  return settings.quotas.contains({QuotaKind::kTree, tree.value}) ? "yes" : "-";
 }
 
 }  // namespace
@@ -34,13 +21,14 @@ std::string render_trees(const Settings& settings, Format format) {
   for (const auto& [id, tree] : settings.trees) {
     const std::string* as = settings.exported_as(id);
     const std::string exported = as != nullptr ? *as : "-";
+    const bool limited = settings.quotas.contains({QuotaKind::kTree, id.value});
     list.push_back({{"path", tree.path},
                     {"number", id.value},
                     {"in", path_of(settings, tree.above)},
                     {"exported_as", exported},
-                    {"quota", settings.quotas.contains({QuotaKind::kTree, id.value})}});
+                    {"quota", limited}});
     rows.push_back({tree.path, fmt::format("{}", id.value), path_of(settings, tree.above), exported,
-                    quota_text(settings, id)});
+                    limited ? "yes" : "-"});
   }
   const std::vector<std::string> none = settings.exports_of_no_tree();
   if (format == Format::kJson) return dump({{"trees", std::move(list)}, {"exports_of_no_tree", none}});
@@ -54,17 +42,17 @@ std::string render_trees(const Settings& settings, Format format) {
 
 Status parse_owner(const std::string& text, nfs3::SetAttributes& out) {
   const std::size_t colon = text.find(':');
-  const auto uid = number_of(std::string_view(text).substr(0, colon), 10);
-  const auto gid = colon == text.npos ? 0 : number_of(std::string_view(text).substr(colon + 1), 10);
+  const auto uid = parse_number(std::string_view(text).substr(0, colon));
+  const auto gid = colon == text.npos ? 0 : parse_number(std::string_view(text).substr(colon + 1));
   if (!uid || !gid) return fail(Errc::kInvalid, "'{}' is no owner: 1001 and 1001:50 are", text);
-  out.uid = *uid;
-  if (colon != text.npos) out.gid = *gid;
+  out.uid = uid;
+  if (colon != text.npos) out.gid = gid;
   return {};
 }
 
 Result<std::uint32_t> parse_mode(const std::string& text) {
   constexpr std::uint32_t kAll = 07777;
-  const auto mode = number_of(text, 8);
+  const auto mode = parse_number(text, 8);
   if (!mode || *mode > kAll) return fail(Errc::kInvalid, "'{}' is no mode: 0755 is", text);
   return *mode;
 }
@@ -113,7 +101,7 @@ Task<int> TreeCommand::run(const Seams& seams, const Output& output) {
                              makes ? fmt::format("tree {}", changed->tree.value) : "no tree any more",
                              changed->generation.value));
   }
-  co_return changed->late.empty() ? 0 : kLate;
+  co_return changed->late.empty() ? 0 : kSomeAreLate;
 }
 
 Task<int> TreeCommand::list(const Seams& seams, const Output& output) {
@@ -152,12 +140,14 @@ Task<Result<wire::ChangeTreeResult>> TreeCommand::make(const Seams& seams) {
   auto noted = co_await ask_to_change_tree(seams, args);
   if (!noted || place->there) co_return noted;
   Status made = co_await make_tree_directory(seams, place->above, path_, noted->tree, attributes_);
-  if (!made) {
-    // Nothing is of it yet.
+  if (made) co_return noted;
+  // Whose answer was lost may have been made. As long as that is not known its number is nobody else's.
+  auto now = co_await find(seams);
+  if (now && now->there && now->there->handle.tree == noted->tree) co_return noted;
+  const Errc why = made.error().code;
+  if (now && why != Errc::kUnavailable && why != Errc::kTimedOut)
     (void)co_await ask_to_change_tree(seams, {.remove = true, .tree = noted->tree, .what = {}});
-    co_return fail(std::move(made.error()));
-  }
-  co_return noted;
+  co_return fail(std::move(made.error()));
 }
 
 Task<Result<wire::ChangeTreeResult>> TreeCommand::remove(const Seams& seams) {
@@ -168,9 +158,7 @@ Task<Result<wire::ChangeTreeResult>> TreeCommand::remove(const Seams& seams) {
   if (place && place->is_tree()) {
     const TreeId tree = place->there->handle.tree;
     const auto noted = settings->trees.find(tree);
-    const bool exported =
-        noted != settings->trees.end() && *settings->exported_as(tree) == noted->second.path;
-    if (exported) {
+    if (noted != settings->trees.end() && settings->has_export_of(noted->second.path)) {
       co_return fail(Errc::kInvalid, "an [[export]] names {}: take that out first, and reload",
                      noted->second.path);
     }

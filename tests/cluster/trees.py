@@ -13,8 +13,11 @@ from attacks import rpc
 from reload import EACCES, EROFS, Steps, mounted
 
 EDQUOT, EXDEV = "Disk quota exceeded", "Invalid cross-device link"
-XDEV, RMDIR = 18, 13
+RMDIR = 13  # procedure
+OTHERS = 200_000  # bytes of a file that a caller must not get at
+WHOLE, READ_ONLY = 'clients = "10.77.0.0/16"\naccess = "rw"', 'access = "ro"'
 LIMIT, BEYOND = 8 << 20, 2 << 20  # bytes
+SETTLES = 3  # seconds
 MANY = 300  # files
 STRANGERS = "10.77.250.0/24"
 TREE = slice(16, 18)  # of a file handle
@@ -52,6 +55,11 @@ class Scene(Steps):
 
     def listed(self):
         return {tree["path"]: tree for tree in json.loads(self.target.slicectl("--json", "tree", "list").stdout)["trees"]}
+
+    def used(self):
+        """Bytes in the one tree that has a quota; None while not all is counted."""
+        said = json.loads(self.target.slicectl("--json", "quota", "list").stdout)
+        return said["quotas"][0]["space"]["used"] if said["counted"] else None
 
     def refused(self, what, words, why):
         done = self.target.slicectl(*words, check=False)
@@ -131,53 +139,65 @@ def status_of(caller, procedure, arguments):
 def by_hand(scene):
     """A caller whom only a tree's exports let in gets nowhere else; nobody makes handles."""
     target = scene.target
-    scene.config.write_text(scene.config.read_text().replace('clients = "10.77.0.0/16"\naccess = "rw"\nsquash = "none"',
-                                                             f'clients = "{STRANGERS}"\naccess = "rw"\nsquash = "none"', 1).replace(
-                                                                 'access = "ro"\nsquash = "none"', 'squash = "none"', 1))
+    with rpc.Caller(target.netns, target.server, target.port) as caller:
+        # Bytes at a small-file server and at storage nodes.
+        others = [caller.create(rpc.mount_root(target.netns, target.server, path=path), "others", 0o666) for path in ("/", "/home")]
+        for file in others:
+            caller.write(file, 0, b"o" * OTHERS)
+    scene.exports(*EXPORTS)
+    scene.config.write_text(scene.config.read_text().replace(WHOLE, WHOLE.replace("10.77.0.0/16", STRANGERS), 1).replace(READ_ONLY, READ_ONLY.replace("ro", "rw"), 1))
     done = scene.reload()
     scene.say(done.returncode == 0, "the whole volume for others alone", done)
     try:
-        with rpc.Caller(target.netns, target.server, target.port) as caller:
-            data = rpc.mount_root(target.netns, target.server, path="/data")
-            up = caller.lookup(data, "..")
-            scene.say(up == data, "LOOKUP of .. in a tree's directory is that itself", up.hex())
-            below = caller.mkdir(data, "below")
-            scene.say(caller.lookup(below, "..") == data, "and below it as everywhere")
-            file = caller.create(data, "by-hand", 0o666)
-            for path in ("/", "/home", "/shut", "/none", "/data/.."):
-                try:
-                    rpc.mount_root(target.netns, target.server, path=path)
-                    scene.say(False, f"MNT {path}")
-                except rpc.Refused as refused:
-                    scene.say("MNT answers 13" in str(refused), f"MNT {path} is refused", refused)
-            forged = bytearray(file)
-            forged[TREE] = bytes(2)
-            statuses = [status_of(caller, rpc.GETATTR, rpc.opaque(bytes(forged)))]
-            forged[TREE] = struct.pack("!H", scene.listed()["/home"]["number"])
-            statuses.append(status_of(caller, rpc.GETATTR, rpc.opaque(bytes(forged))))
-            statuses.append(status_of(caller, rpc.WRITE, rpc.write_arguments(bytes(forged), 0, b"x" * 100000)))
-            scene.say(set(statuses) <= {rpc.BADHANDLE, rpc.ACCES}, "handles of another tree are nobody's", statuses)
-            # What a tree's directory is made by, were it the ensemble's: of a client it is nothing.
-            size = rpc.u32(1, 0o777, 0, 0, 1) + rpc.u64(scene.listed()["/home"]["number"]) + rpc.u32(0, 0)
-            mine = rpc.take_opaque(caller.good(rpc.MKDIR, rpc.opaque(data) + rpc.opaque("mine") + size)[4:])
-            scene.say(mine[TREE] == data[TREE], "no client makes a tree", mine.hex())
-            scene.say(status_of(caller, RMDIR, rpc.opaque(data) + rpc.opaque("mine")) == rpc.OK, "an ordinary directory goes")
+        for path in ("/", "/home", "/shut", "/none", "/data/.."):
+            try:
+                rpc.mount_root(target.netns, target.server, path=path)
+                scene.say(False, f"MNT {path}")
+            except rpc.Refused as refused:
+                scene.say("MNT answers 13" in str(refused), f"MNT {path} is refused", refused)
+        for transport in ("tcp", "udp"):
+            with rpc.Caller(target.netns, target.server, target.port, transport) as caller:
+                let_in(scene, caller, transport, others)
     finally:
         scene.exports(*EXPORTS)
         scene.say(scene.reload().returncode == 0, "exports as before")
+
+
+def let_in(scene, caller, transport, others):
+    data, home = rpc.mount_root(scene.target.netns, scene.target.server, path="/data"), scene.listed()["/home"]["number"]
+    scene.say(caller.lookup(data, "..") == data, f"{transport}: LOOKUP of .. in a tree's directory is that itself")
+    below = caller.mkdir(data, f"below-{transport}")
+    scene.say(caller.lookup(below, "..") == data, f"{transport}: and below it as everywhere")
+    statuses = {(rpc.GETATTR, 0): [], (rpc.READ, 0): [], (rpc.READ, OTHERS - 100): [], (rpc.WRITE, 0): [], (rpc.WRITE, OTHERS - 100): []}
+    for (procedure, offset), got in statuses.items():
+        arguments = {rpc.GETATTR: rpc.opaque, rpc.READ: lambda file: rpc.opaque(file) + rpc.u64(offset) + rpc.u32(100),
+                     rpc.WRITE: lambda file: rpc.write_arguments(file, offset, b"x" * 100)}[procedure]
+        got += [status_of(caller, procedure, arguments(file)) for file in others]
+    scene.say(all(set(got) == {rpc.ACCES} for got in statuses.values()), f"{transport}: files elsewhere are refused by every server", statuses)
+    file, forged = caller.create(below, "file", 0o666), []
+    for tree in (0, home):
+        made_up = file[:TREE.start] + struct.pack("!H", tree) + file[TREE.stop:]
+        forged += [status_of(caller, rpc.GETATTR, rpc.opaque(made_up)), status_of(caller, rpc.WRITE, rpc.write_arguments(made_up, 0, b"x" * 100))]
+    scene.say(set(forged) <= {rpc.BADHANDLE, rpc.ACCES}, f"{transport}: handles of another tree are nobody's", forged)
+    # What a tree's directory is made by, were it the ensemble's: of a client it is nothing.
+    size = rpc.u32(1, 0o777, 0, 0, 1) + rpc.u64(home) + rpc.u32(0, 0)
+    mine = rpc.take_opaque(caller.good(rpc.MKDIR, rpc.opaque(below) + rpc.opaque("mine") + size)[4:])
+    scene.say(mine[TREE] == data[TREE], f"{transport}: no client makes a tree", mine.hex())
+    scene.say(status_of(caller, RMDIR, rpc.opaque(below) + rpc.opaque("mine")) == rpc.OK, f"{transport}: an ordinary directory goes")
 
 
 def quota(scene):
     target = scene.target
     target.slicectl("quota", "set", "tree", "/home", "--space", f"0:{LIMIT}", "--files", f"0:{MANY}")
     end = time.monotonic() + 20
-    while not json.loads(target.slicectl("--json", "quota", "list").stdout)["counted"] and time.monotonic() < end:
+    while scene.used() is None and time.monotonic() < end:
         time.sleep(0.2)
     said = scene.works("df of it", "df -k --output=size,avail /mnt/home | tail -1; df --output=itotal,iavail /mnt/home | tail -1; df -k --output=size /mnt | tail -1")
     size, free, files, free_files, whole = map(int, said.split())
     scene.say(size == LIMIT // 1024 and 0 < free <= size and files == MANY and 0 < free_files < MANY and whole > 10 * size, "df(1) shows the tree's", said)
     scene.fails("root writes more than there is room for", FILL.format(path="/mnt/home/big", count=2 * LIMIT >> 16), EDQUOT)
-    stored = 512 * int(scene.works("what was stored", "stat -c %b /mnt/home/big").split()[0])
+    time.sleep(SETTLES)  # what a file takes is exact after a second
+    stored = scene.used()
     # A file with holes counts with all its copies, and several servers promise at the same moment (docs/quotas.md).
     most = (LIMIT + BEYOND) * scene.copies
     scene.say(LIMIT * 3 // 4 <= stored <= most, f"as much as there was room for: {stored} of {LIMIT}, at most {most}")
