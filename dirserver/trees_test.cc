@@ -138,6 +138,24 @@ TEST_F(TreesTest, ItsOwnExportsCountInIt) {
   EXPECT_EQ(getattr(file), NfsStatus::kAcces);
 }
 
+TEST_F(TreesTest, NothingIsToldOfOneByNamesThatWouldGoThere) {
+  const Handle file = create(out_, "f", kAnn).handle;
+  create(home_, "there", kAnn);
+  change([](Settings& settings) {
+    settings.exports.push_back({.path = "/home", .clients = *parse_network("1.2.3.4")});
+  });
+  for (const char* name : {"there", "none"}) {
+    nfs3::RenameResult renamed;
+    EXPECT_EQ(rename(out_, "f", home_, name, kAnn, &renamed), NfsStatus::kXdev);
+    EXPECT_FALSE(renamed.to.before || renamed.to.after);
+    EXPECT_TRUE(renamed.from.after);
+    nfs3::LinkResult linked;
+    EXPECT_EQ(call(Procedure::kLink, nfs3::LinkArgs{file, {home_, name}}, linked, kAnn), NfsStatus::kXdev);
+    EXPECT_FALSE(linked.directory.before || linked.directory.after);
+    EXPECT_EQ(rename(home_, name, out_, "g", kAnn), NfsStatus::kAcces);
+  }
+}
+
 TEST_F(TreesTest, NothingIsAboveItForWhoMayNotComeIn) {
   change([&](Settings& settings) {
     for (ExportConfig& entry : settings.exports) entry.path = "/home";

@@ -11,7 +11,6 @@ nfs3::Status check(Change& change, const AttributeCell& file, const AttributeCel
   if (!may(change.request.who, directory, service::kMayWrite | service::kMayExecute)) {
     return nfs3::Status::kAcces;
   }
-  if (file.self.tree != directory.self.tree) return nfs3::Status::kXdev;
   if (file.nlink >= kLinkMax) return nfs3::Status::kMlink;
   return change.low_on_space() ? nfs3::Status::kNoSpc : nfs3::Status::kOk;
 }
@@ -23,6 +22,8 @@ nfs3::Status plan(Change& change, const nfs3::LinkArgs& arguments) {
   if (!file) return file.error();
   change.request.attributes = change.names.attributes(**file);
   if (!handle) return handle.error();
+  // Nothing is told of another tree, whose exports may not let the caller in.
+  if (handle->tree != change.request.handle.tree) return nfs3::Status::kXdev;
   auto directory = change.directory(*handle);
   if (!directory) return directory.error();
   change.request.wcc = change.wcc_before(**directory);

@@ -103,11 +103,10 @@ NfsStatus move(Change& change, Rename& rename) {
   return change.rewrite(source);
 }
 
-// Nothing goes from a tree to another; and what is a tree's own directory stays where it is, as a directory
-// that something is mounted on, and nothing takes its place.
+// What is a tree's own directory stays where it is, as a directory that something is mounted on, and nothing
+// takes its place.
 NfsStatus check_trees(const Rename& rename) {
   const TreeId tree = rename.from_directory->self.tree;
-  if (rename.to_directory->self.tree != tree) return NfsStatus::kXdev;
   if (rename.source->self.tree != tree) return NfsStatus::kAcces;
   return rename.replaced != nullptr && rename.replaced->self.tree != tree ? NfsStatus::kAcces
                                                                           : NfsStatus::kOk;
@@ -133,6 +132,11 @@ NfsStatus plan(Change& change, const nfs3::RenameArgs& arguments) {
   if (!from) return from.error();
   result.from = change.request.wcc = change.wcc_before(**from);
   if (!handle) return handle.error();
+  // Nothing goes from a tree to another, whose exports may not let the caller in: nothing is told of it.
+  if (handle->tree != change.request.handle.tree) {
+    nfs3::encode_result(change.out, NfsStatus::kXdev, result);
+    return NfsStatus::kXdev;
+  }
   auto to = change.directory(*handle);
   if (!to) return to.error();
   result.to = change.wcc_before(**to);
