@@ -279,6 +279,7 @@ class Names : public rpc::Program {
   std::uint32_t version() const override { return nfs3::kVersion; }
   Task<rpc::Outcome> handle(const rpc::Call& call, rpc::XdrWriter& results) override {
     EXPECT_TRUE(call.internal);
+    ++looked;
     nfs3::DirOpArgs args;
     EXPECT_TRUE(nfs3::decode_arguments(call.arguments, args));
     auto directory = codec_.open(args.directory);
@@ -304,6 +305,7 @@ class Names : public rpc::Program {
     co_return rpc::Outcome::kReply;
   }
   TreeId tree_of_a;
+  unsigned looked = 0;
 
  private:
   const routing::HandleCodec& codec_;
@@ -420,7 +422,10 @@ TEST_F(MountTest, ATreesExportsCountBelowIt) {
   EXPECT_EQ(fileid, 2u);
   EXPECT_EQ(mount("/a/b", &fileid, kOther), mount3::Status::kOk);
   EXPECT_EQ(mount("/a/none", nullptr, kOther), mount3::Status::kNoEnt);
+  const unsigned looked = names_->looked;
   EXPECT_EQ(mount("/a", nullptr, kOther, 1024), mount3::Status::kAcces);
+  EXPECT_EQ(mount("/a", nullptr, 0x0a4d0902), mount3::Status::kAcces);
+  EXPECT_EQ(names_->looked, looked) << "nobody asks for whom no export lets in";
   Buffer results = call(*mount_, 5, {});
   std::vector<mount3::ExportEntry> exports;
   ASSERT_TRUE(decode(results.view(), exports));

@@ -59,6 +59,16 @@ std::string asked_as(const std::string& export_path, const std::string& path) {
   return export_path == "/" ? path : export_path + path;
 }
 
+// Of a client that no export lets in, whatever it is of: why.
+std::optional<service::Stranger> stranger_everywhere(const Settings& settings, rpc::Endpoint client) {
+  const bool welcome =
+      std::any_of(settings.exports.begin(), settings.exports.end(), [&](const ExportConfig& entry) {
+        return entry.clients.has(client.address) && entry.takes_port(client.port);
+      });
+  if (welcome) return std::nullopt;
+  return service::find_stranger_beside(settings.any_export_for(client.address), client);
+}
+
 }  // namespace
 
 std::optional<std::vector<std::string>> path_below(std::string_view path, std::string_view export_path) {
@@ -181,9 +191,8 @@ void MountProgram::note(IpAddress address, const std::string& path) {
 }
 
 Task<MountProgram::Found> MountProgram::mount(rpc::Endpoint client, std::string path) {
-  // Who may not come in anywhere is told nothing.
-  if (settings_.get()->any_export_for(client.address) == nullptr)
-    co_return refused(service::Stranger::kNoExport);
+  // For who may not come in anywhere nobody looks.
+  if (auto stranger = stranger_everywhere(*settings_.get(), client)) co_return refused(*stranger);
   Found found = co_await walk(std::move(path));
   if (found.status == MountStatus::kServerFault) co_return found;
   // What is in a tree, and what is not there, is nobody's business whom its exports do not let in.
