@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -95,6 +96,15 @@ void decode_list(rpc::XdrReader& in, std::size_t limit, std::vector<Element>& ou
   out.clear();
   const std::uint32_t count = decode_count(in, static_cast<std::uint32_t>(limit));
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) out.push_back(one(in));
+}
+
+// Names; the first `limit` of them.
+inline void encode_names(rpc::XdrWriter& out, const std::vector<std::string>& names, std::uint32_t limit) {
+  const std::size_t count = encode_count(out, names, limit);
+  for (std::size_t i = 0; i < count; ++i) out.text(bounded(names[i]));
+}
+inline void decode_names(rpc::XdrReader& in, std::uint32_t limit, std::vector<std::string>& names) {
+  decode_list(in, limit, names, [](rpc::XdrReader& from) { return std::string(from.text(kMaxText)); });
 }
 
 // Sites, or servers; the first `limit` of them.

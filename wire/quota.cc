@@ -136,15 +136,13 @@ bool decode(ByteView bytes, ChangeQuotaArgs& out) {
 void encode(XdrWriter& out, const ChangeQuotaResult& result) {
   out.text(std::string_view(result.refused).substr(0, kMaxReloadText));
   out.u64(result.generation.value);
-  const std::size_t count = encode_count(out, result.late, kMaxReloadTexts);
-  for (std::size_t i = 0; i < count; ++i) out.text(bounded(result.late[i]));
+  encode_names(out, result.late, kMaxReloadTexts);
 }
 bool decode(ByteView bytes, ChangeQuotaResult& out) {
   XdrReader in(bytes);
   out.refused = std::string(in.text(kMaxReloadText));
   out.generation = SettingsGeneration{in.u64()};
-  decode_list(in, kMaxReloadTexts, out.late,
-              [](XdrReader& from) { return std::string(from.text(kMaxText)); });
+  decode_names(in, kMaxReloadTexts, out.late);
   return in.complete();
 }
 

@@ -1,6 +1,7 @@
 #include "wire/trees.h"
 
 #include "wire/codec.h"
+#include "wire/settings.h"
 
 namespace slice::wire {
 
@@ -8,9 +9,6 @@ using rpc::XdrReader;
 using rpc::XdrWriter;
 
 namespace {
-
-constexpr std::size_t kMaxRefusal = 4096;  // bytes of a text, which is cut there
-constexpr std::uint32_t kMaxLate = 256;
 
 void encode_tree(XdrWriter& out, TreeId id, const Tree& tree) {
   out.u32(id.value);
@@ -52,18 +50,17 @@ bool decode(ByteView bytes, ChangeTreeArgs& out) {
 }
 
 void encode(XdrWriter& out, const ChangeTreeResult& result) {
-  out.text(std::string_view(result.refused).substr(0, kMaxRefusal));
+  out.text(std::string_view(result.refused).substr(0, kMaxReloadText));
   out.u32(result.tree.value);
   out.u64(result.generation.value);
-  const std::size_t count = encode_count(out, result.late, kMaxLate);
-  for (std::size_t i = 0; i < count; ++i) out.text(bounded(result.late[i]));
+  encode_names(out, result.late, kMaxReloadTexts);
 }
 bool decode(ByteView bytes, ChangeTreeResult& out) {
   XdrReader in(bytes);
-  out.refused = std::string(in.text(kMaxRefusal));
+  out.refused = std::string(in.text(kMaxReloadText));
   out.tree = decode_tree(in);
   out.generation = SettingsGeneration{in.u64()};
-  decode_list(in, kMaxLate, out.late, [](XdrReader& from) { return std::string(from.text(kMaxText)); });
+  decode_names(in, kMaxReloadTexts, out.late);
   return in.complete();
 }
 

@@ -36,14 +36,9 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
       settings_(
           context, store,
           {.members = entries_, .alive = [this](std::uint32_t server) { return alive(heard_.at(server)); }}),
-      quotas_(
-          context.loop, context.metrics,
-          {.settings = context.settings,
-           .tables = state_.tables,
-           .change = [this](SettingsBook::Change change) { return settings_.change(std::move(change)); }}),
-      trees_({.settings = context.settings,
-              .change = [this](SettingsBook::Change change) { return settings_.change(std::move(change)); },
-              .random = context.random}),
+      quotas_(context.loop, context.metrics,
+              {.settings = context.settings, .tables = state_.tables, .change = settings_.changer()}),
+      trees_({.settings = context.settings, .change = settings_.changer(), .random = context.random}),
       address_(context.loop, std::chrono::milliseconds(context.config.proxy.address_patience_ms), entries_,
                context.metrics),
       shares_(context.loop, std::chrono::milliseconds(context.config.proxy.address_patience_ms), entries_,

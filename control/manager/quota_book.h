@@ -4,14 +4,12 @@
 #ifndef SLICE_CONTROL_MANAGER_QUOTA_BOOK_H
 #define SLICE_CONTROL_MANAGER_QUOTA_BOOK_H
 
-#include <functional>
 #include <map>
 #include <vector>
 
 #include "common/loop.h"
 #include "common/metrics.h"
-#include "common/settings.h"
-#include "common/task.h"
+#include "control/manager/settings_book.h"
 #include "wire/manager.h"
 #include "wire/quota.h"
 
@@ -25,10 +23,7 @@ class QuotaBook {
   struct Hooks {
     const LiveSettings& settings;
     const wire::Tables& tables;
-    // Has the settings' quotas changed, durably and everywhere; the names of processes that do not know of it
-    // yet. An error: nothing is changed.
-    std::function<Task<Result<std::vector<std::string>>>(std::function<Status(Settings& settings)> change)>
-        change;
+    ChangeSettings change;
   };
   QuotaBook(Loop& loop, Metrics& metrics, Hooks hooks);
 

@@ -104,7 +104,7 @@ Task<wire::ReloadResult> SettingsBook::reload() {
   co_return result;
 }
 
-Task<Result<std::vector<std::string>>> SettingsBook::change(Change change) {
+Task<Result<std::vector<std::string>>> SettingsBook::change(SettingsChange change) {
   auto lock = co_await change_.lock();
   const std::shared_ptr<const Settings> before = context_.settings.get();
   Settings next = *before;

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/log.h"
@@ -14,6 +15,12 @@
 #include "wire/settings.h"
 
 namespace slice::manager {
+
+// Has `change` change what is of no file, quotas and trees; that is durable, and told to every living
+// process, when this ends. The names of those that do not have it yet. An error of `change`, or of making it
+// durable: nothing is changed.
+using SettingsChange = std::function<Status(Settings& settings)>;
+using ChangeSettings = std::function<Task<Result<std::vector<std::string>>>(SettingsChange change)>;
 
 class SettingsBook {
  public:
@@ -32,11 +39,11 @@ class SettingsBook {
   // Reads the file again. Where it is wrong, or changes what cannot change now, nothing is changed; else its
   // settings are durable, and every living process has been told when this ends.
   Task<wire::ReloadResult> reload();
-  // Has `change` change what is of no file, quotas and trees; that is durable, and told to every living
-  // process, when this ends. The names of those that do not have it yet. An error of `change`, or of making
-  // it durable: nothing is changed.
-  using Change = std::function<Status(Settings& settings)>;
-  Task<Result<std::vector<std::string>>> change(Change change);
+  Task<Result<std::vector<std::string>>> change(SettingsChange change);
+  // The same for others, whom this outlives.
+  ChangeSettings changer() {
+    return [this](SettingsChange what) { return change(std::move(what)); };
+  }
   // What a process says of its settings: they may be newer than these, where the copy was lost or restored
   // from an old one. Such are taken over.
   void heard(const wire::HeartbeatArgs& args);

@@ -4,11 +4,8 @@
 #define SLICE_CONTROL_MANAGER_TREE_BOOK_H
 
 #include <functional>
-#include <string>
-#include <vector>
 
-#include "common/settings.h"
-#include "common/task.h"
+#include "control/manager/settings_book.h"
 #include "wire/trees.h"
 
 namespace slice::manager {
@@ -17,10 +14,7 @@ class TreeBook {
  public:
   struct Hooks {
     const LiveSettings& settings;
-    // Has the settings changed, durably and everywhere; the names of processes that do not know of it yet. An
-    // error: nothing is changed.
-    std::function<Task<Result<std::vector<std::string>>>(std::function<Status(Settings& settings)> change)>
-        change;
+    ChangeSettings change;
     std::function<std::uint64_t()> random;
   };
   explicit TreeBook(Hooks hooks) : hooks_(std::move(hooks)) {}

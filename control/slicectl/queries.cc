@@ -231,12 +231,11 @@ class Finder {
 
 // A change of one name, sent to the server that has it.
 template <class Ok>
-Task<Status> change_name(const Seams& seams, nfs3::Procedure procedure, Buffer arguments, std::string path) {
-  auto tables = co_await ask_tables(seams);
-  if (!tables) co_return fail(std::move(tables.error()));
-  const auto route = (*tables)->place_of(procedure, arguments.view());
+Task<Status> change_name(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
+                         nfs3::Procedure procedure, Buffer arguments, std::string path) {
+  const auto route = tables->place_of(procedure, arguments.view());
   if (!route) co_return fail(Errc::kInvalid, "{}: a name of more than {} bytes", path, nfs3::kMaxName);
-  const wire::ServerEntry& server = (*tables)->server_of(wire::Role::kDirectory, route->site);
+  const wire::ServerEntry& server = tables->server_of(wire::Role::kDirectory, route->site);
   auto status =
       co_await nfs_call<Ok>(seams, server.endpoint, procedure, std::move(arguments), [](const Ok&) {});
   if (!status) co_return fail(status.error(), server.name);
@@ -388,22 +387,24 @@ Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing:
   co_return co_await finder.find();
 }
 
-Task<Status> make_tree_directory(const Seams& seams, const Where& above, std::string path, TreeId tree,
+Task<Status> make_tree_directory(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
+                                 const Where& above, std::string path, TreeId tree,
                                  nfs3::SetAttributes attributes) {
   attributes.size = tree.value;
   const std::string name = path.substr(path.rfind('/') + 1);
   rpc::XdrWriter arguments;
   encode_arguments(arguments, nfs3::MkdirArgs{{above.bytes, name}, attributes});
-  co_return co_await change_name<nfs3::CreatedOk>(seams, nfs3::Procedure::kMkdir, arguments.take(),
-                                                  std::move(path));
+  co_return co_await change_name<nfs3::CreatedOk>(seams, std::move(tables), nfs3::Procedure::kMkdir,
+                                                  arguments.take(), std::move(path));
 }
 
-Task<Status> remove_tree_directory(const Seams& seams, const Where& above, std::string path) {
+Task<Status> remove_tree_directory(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
+                                   const Where& above, std::string path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   rpc::XdrWriter arguments;
   encode_arguments(arguments, nfs3::RmdirArgs{above.bytes, name});
-  co_return co_await change_name<nfs3::WccData>(seams, nfs3::Procedure::kRmdir, arguments.take(),
-                                                std::move(path));
+  co_return co_await change_name<nfs3::WccData>(seams, std::move(tables), nfs3::Procedure::kRmdir,
+                                                arguments.take(), std::move(path));
 }
 
 Task<Result<PolicyInForce>> ask_policy(const Seams& seams,

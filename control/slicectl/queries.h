@@ -127,9 +127,11 @@ Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing:
 
 // Makes the directory of a tree, `path`, in the one above it, and takes it out. kInvalid: it is there
 // already, or is not empty; kUnavailable, kIo.
-Task<Status> make_tree_directory(const Seams& seams, const Where& above, std::string path, TreeId tree,
+Task<Status> make_tree_directory(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
+                                 const Where& above, std::string path, TreeId tree,
                                  nfs3::SetAttributes attributes);
-Task<Status> remove_tree_directory(const Seams& seams, const Where& above, std::string path);
+Task<Status> remove_tree_directory(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
+                                   const Where& above, std::string path);
 
 // What a directory says of new files in it. Errors as ask_where().
 struct PolicyChange {

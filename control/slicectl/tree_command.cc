@@ -114,7 +114,7 @@ Task<int> TreeCommand::list(const Seams& seams, const Output& output) {
 Task<Result<TreeCommand::Place>> TreeCommand::find(const Seams& seams) {
   auto tables = co_await ask_tables(seams);
   if (!tables) co_return fail(std::move(tables.error()));
-  Place place{.path = path_, .above = {}, .there = {}};
+  Place place{.tables = *tables, .above = {}, .there = {}};
   auto above =
       co_await ask_where(seams, *tables, path_.substr(0, std::max<std::size_t>(path_.rfind('/'), 1)));
   if (!above) co_return fail(std::move(above.error()));
@@ -139,7 +139,8 @@ Task<Result<wire::ChangeTreeResult>> TreeCommand::make(const Seams& seams) {
   if (place->there) args.tree = place->there->handle.tree;
   auto noted = co_await ask_to_change_tree(seams, args);
   if (!noted || place->there) co_return noted;
-  Status made = co_await make_tree_directory(seams, place->above, path_, noted->tree, attributes_);
+  Status made =
+      co_await make_tree_directory(seams, place->tables, place->above, path_, noted->tree, attributes_);
   if (made) co_return noted;
   // Whose answer was lost may have been made. As long as that is not known its number is nobody else's.
   auto now = co_await find(seams);
@@ -162,7 +163,7 @@ Task<Result<wire::ChangeTreeResult>> TreeCommand::remove(const Seams& seams) {
       co_return fail(Errc::kInvalid, "an [[export]] names {}: take that out first, and reload",
                      noted->second.path);
     }
-    SLICE_CO_RETURN_IF_ERROR(co_await remove_tree_directory(seams, place->above, path_));
+    SLICE_CO_RETURN_IF_ERROR(co_await remove_tree_directory(seams, place->tables, place->above, path_));
     if (noted == settings->trees.end()) co_return wire::ChangeTreeResult{.tree = tree};
     co_return co_await ask_to_change_tree(seams, {.remove = true, .tree = tree, .what = {}});
   }

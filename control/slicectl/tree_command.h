@@ -3,6 +3,8 @@
 #define SLICE_CONTROL_SLICECTL_TREE_COMMAND_H
 
 #include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "control/slicectl/output.h"
@@ -29,7 +31,7 @@ class TreeCommand {
  private:
   // The directory with the path, and the one that it is in.
   struct Place {
-    std::string path;
+    std::shared_ptr<const routing::RoutingTables> tables;
     Where above;
     std::optional<Where> there;  // nothing: there is no such directory
     bool is_tree() const { return there && there->handle.tree != above.handle.tree; }

@@ -72,18 +72,12 @@ QuotaUsage QuotaKeeper::usage(QuotaId whose) const {
   return {less(all.space, before.space) + here.space, less(all.files, before.files) + here.files};
 }
 
-std::optional<QuotaUsage> QuotaKeeper::most(QuotaId whose) const {
+std::optional<QuotaUsage> QuotaKeeper::limits(QuotaId whose, LimitNow which) const {
   const auto found = settings_.now().quotas.find(whose);
   if (found == settings_.now().quotas.end()) return std::nullopt;
   const Quota& quota = found->second;
-  return QuotaUsage{quota.space.most(quota.grace, now_s()), quota.files.most(quota.grace, now_s())};
-}
-
-std::optional<QuotaUsage> QuotaKeeper::told_most(QuotaId whose) const {
-  const auto found = settings_.now().quotas.find(whose);
-  if (found == settings_.now().quotas.end()) return std::nullopt;
-  const Quota& quota = found->second;
-  return QuotaUsage{quota.space.told(quota.grace, now_s()), quota.files.told(quota.grace, now_s())};
+  const std::uint64_t now = now_s();
+  return QuotaUsage{(quota.space.*which)(quota.grace, now), (quota.files.*which)(quota.grace, now)};
 }
 
 bool QuotaKeeper::exceeded(const service::Identity& who, std::span<const QuotaId> whose, QuotaUsage more) {

@@ -48,9 +48,9 @@ class QuotaKeeper {
   // is left before the others have heard of it.
   Task<wire::RoomResult> promise(wire::RoomArgs args);
   // Up to where somebody may go now, 2^64 - 1 where nothing limits them; nothing: they have no quota.
-  std::optional<QuotaUsage> most(QuotaId whose) const;
+  std::optional<QuotaUsage> most(QuotaId whose) const { return limits(whose, &QuotaLimit::most); }
   // The same as they are told it: QuotaLimit::told().
-  std::optional<QuotaUsage> told_most(QuotaId whose) const;
+  std::optional<QuotaUsage> told_most(QuotaId whose) const { return limits(whose, &QuotaLimit::told); }
   // What somebody has on all servers' sites, as far as this one knows.
   QuotaUsage usage(QuotaId whose) const;
 
@@ -72,6 +72,8 @@ class QuotaKeeper {
   using Sums = std::map<QuotaId, Sum>;
 
   std::uint64_t now_s() const;
+  using LimitNow = std::uint64_t (QuotaLimit::*)(std::uint32_t grace, std::uint64_t now) const;
+  std::optional<QuotaUsage> limits(QuotaId whose, LimitNow which) const;
   // Whether somebody is.
   bool any_near() const;
   // What data servers were promised for somebody, but for one promise; by this server, and by all.

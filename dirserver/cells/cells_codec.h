@@ -42,10 +42,8 @@ class CellWriter {
   }
   // Its cell reference's site is below 2^16, and has the tree above it.
   void target(const Target& target) {
-    number(target.tree.value);
-    number(static_cast<std::uint16_t>(target.cell.site.value));
-    number(target.cell.fileid.value);
-    number(target.cell.generation);
+    const SiteId site{std::uint32_t{target.tree.value} << 16 | target.cell.site.value};
+    cell({site, target.cell.fileid, target.cell.generation});
     number(static_cast<std::uint8_t>(target.type));
     number(target.flags);
     number(target.stripe_shift);
@@ -115,10 +113,9 @@ class CellReader {
   }
   Target target() {
     Target out;
-    out.tree.value = number<std::uint16_t>();
-    out.cell.site.value = number<std::uint16_t>();
-    out.cell.fileid.value = number<std::uint64_t>();
-    out.cell.generation = number<std::uint32_t>();
+    out.cell = cell();
+    out.tree.value = static_cast<std::uint16_t>(out.cell.site.value >> 16);
+    out.cell.site.value &= 0xffff;
     std::uint8_t type = number<std::uint8_t>();
     if (type < 1 || type > 7) ok_ = false;
     out.type = static_cast<nfs3::FileType>(type);
