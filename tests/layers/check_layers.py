@@ -27,7 +27,8 @@ ALLOWED = {
     "fsck": {"dirserver", "smallfile", "storagenode", "coordinator", "service", "routing", "wire", "rpc", "storage", "common", "bpf/shared"},
     "backup": {"fsck", "dirserver", "smallfile", "service", "routing", "wire", "rpc", "storage", "common"},
     "proxy": {"service", "routing", "wire", "rpc", "common", "bpf/shared"},
-    "control": {"proxy", "service", "http", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
+    "block": {"proxy", "service", "routing", "wire", "rpc", "common", "bpf/shared"},
+    "control": {"block", "proxy", "service", "http", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
     "hostd": {"control", "proxy", "coordinator", "dirserver", "service", "smallfile", "storagenode"},
     "tests": None,  # may use everything
 }
