@@ -15,6 +15,24 @@ FileHandle root_handle(const VolumeConfig& volume) {
   return root;
 }
 
+FileHandle opened_at(FileHandle handle, Epoch epoch) {
+  handle.flags |= SLICE_HANDLE_OPENERS;
+  handle.cell_key = epoch.value;
+  return handle;
+}
+
+std::optional<Epoch> epoch_of_opener(const FileHandle& handle) {
+  if ((handle.flags & SLICE_HANDLE_OPENERS) == 0) return std::nullopt;
+  return Epoch{static_cast<std::uint32_t>(handle.cell_key)};
+}
+
+// Nobody reads the key in a handle: cells have their own.
+FileHandle as_files(FileHandle handle) {
+  if (epoch_of_opener(handle)) handle.cell_key = 0;
+  handle.flags &= static_cast<std::uint8_t>(~SLICE_HANDLE_OPENERS);
+  return handle;
+}
+
 HandleBytes HandleCodec::mint(const FileHandle& handle) const {
   slice_handle raw{};
   raw.version = SLICE_HANDLE_VERSION;

@@ -33,6 +33,14 @@ struct FileHandle {
   Hint hint;                     // what the proxy stamped on this copy; never part of identity
 };
 
+// The handle of who has opened a raw device (docs/devices.md): data servers take no READ and no WRITE by it
+// once the file has a later truncation epoch. Only members of the ensemble mint such.
+FileHandle opened_at(FileHandle handle, Epoch epoch);
+// That epoch; nothing where it is a file's handle like any.
+std::optional<Epoch> epoch_of_opener(const FileHandle& handle);
+// What such a handle is without it.
+FileHandle as_files(FileHandle handle);
+
 // Where a file's attribute cell is: at the site that gave its fileID out.
 inline SiteId directory_site_of(FileId file) {
   return SiteId{static_cast<std::uint32_t>(file.value >> 48)};

@@ -52,6 +52,18 @@ TEST(HandleCodec, LaysBytesOutAsSpecified) {
             "0000000000000000");
 }
 
+TEST(HandleCodec, AnOpenersHandleSaysForWhichEpochItIsGood) {
+  const FileHandle file{.flags = 2, .fileid = FileId{5}, .cell_key = 0x1234567890};
+  EXPECT_EQ(epoch_of_opener(file), std::nullopt);
+  const HandleCodec codec(VolumeId{7}, {});
+  const auto opened = codec.open(codec.mint(opened_at(file, Epoch{9})));
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(epoch_of_opener(*opened), Epoch{9});
+  EXPECT_EQ(opened->flags & 2, 2);
+  EXPECT_EQ(epoch_of_opener(as_files(*opened)), std::nullopt);
+  EXPECT_EQ(as_files(file).cell_key, file.cell_key);
+}
+
 TEST(HandleCodec, TheRootIsFileOneAtSiteZero) {
   VolumeConfig volume;
   volume.stripe_shift = 17;

@@ -5,9 +5,9 @@
 namespace slice::rpc {
 namespace {
 
-constexpr std::size_t kBodySize = 36, kBodySizeOfV6 = 52;           // of the verifier
-constexpr std::uint32_t kDatagram = 1, kTls = 2, kCertificate = 4;  // flags
-constexpr unsigned kFlavorShift = 3, kFlavorMask = 3;               // of the flags, the flavor
+constexpr std::size_t kBodySize = 36, kBodySizeOfV6 = 52;                      // of the verifier
+constexpr std::uint32_t kDatagram = 1, kTls = 2, kCertificate = 4, kOwn = 32;  // flags
+constexpr unsigned kFlavorShift = 3, kFlavorMask = 3;                          // of the flags, the flavor
 
 std::uint32_t flags_of(CallSecurity security) {
   const std::uint32_t flavor = static_cast<std::uint32_t>(security.flavor) << kFlavorShift;
@@ -69,7 +69,8 @@ void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier) {
   out.u32(client.word());
   out.u32(verifier.client.port);
   out.u32(verifier.client_xid.value);
-  const std::uint32_t flags = (verifier.datagram ? kDatagram : 0u) | flags_of(verifier.security);
+  const std::uint32_t flags =
+      (verifier.datagram ? kDatagram : 0u) | (verifier.own ? kOwn : 0u) | flags_of(verifier.security);
   out.u32(std::uint32_t{verifier.relays} << 24 | flags << 16 | verifier.layout.coordinator);
   out.u64(verifier.layout.version);
   if (client.is_v4()) return;
@@ -89,6 +90,7 @@ Result<SliceVerifier> decode_slice_verifier(ByteView body) {
   std::uint32_t how = in.u32();
   out.relays = static_cast<std::uint8_t>(how >> 24);
   out.datagram = (how >> 16 & kDatagram) != 0;
+  out.own = (how >> 16 & kOwn) != 0;
   out.security = security_of(how >> 16);
   out.layout.coordinator = static_cast<std::uint16_t>(how);
   out.layout.version = in.u64();

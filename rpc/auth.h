@@ -63,6 +63,8 @@ struct SliceVerifier {
   bool datagram = false;     // the client asked by datagram: the whole reply must fit one
   LayoutStamp layout{};      // of a forwarded WRITE of a file with a layout
   CallSecurity security{};   // of a forwarded call: how the client's came
+  // The call is internal; client and xid say which of its sender's it is, whatever connection it comes by.
+  bool own = false;
 };
 // Appends flavor, length and body.
 void encode_slice_verifier(XdrWriter& out, const SliceVerifier& verifier);

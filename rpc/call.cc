@@ -36,7 +36,8 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
                          .relays = request.on_behalf.relays,
                          .datagram = request.on_behalf.datagram,
                          .layout = request.on_behalf.layout,
-                         .security = request.on_behalf.security};
+                         .security = request.on_behalf.security,
+                         .own = request.on_behalf.own};
   encode_member_header(out, header, verifier);
   out.fixed(header.arguments);
   return out.take();

@@ -23,6 +23,7 @@ struct OnBehalf {
   bool datagram = false;
   LayoutStamp layout;
   CallSecurity security;
+  bool own = false;  // an internal call nevertheless: as SliceVerifier::own
 };
 
 // Whether somebody waits for a call, as a client does whose WRITE is passed on, or nobody in particular, as

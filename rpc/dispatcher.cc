@@ -51,12 +51,14 @@ AuthStat Dispatcher::read_verifier(const CallHeader& header, Carrier carrier, Ca
   if (!verifier) return AuthStat::kBadVerifier;
   call.sender = verifier->sender;
   call.generation = verifier->generation;
-  call.forwarded = verifier->client != Endpoint{};
+  const bool named = verifier->client != Endpoint{};
+  call.own = named && verifier->own;
+  call.forwarded = named && !call.own;
   call.internal = !call.forwarded;
   call.relays = verifier->relays;
   call.layout = verifier->layout;
   call.datagram = call.datagram || verifier->datagram;
-  if (call.forwarded) {
+  if (named) {
     call.client = verifier->client;
     call.security = verifier->security;
     call.xid = verifier->client_xid;

@@ -26,6 +26,7 @@ struct Call {
   AuthSys credential;
   Endpoint client;           // from a forwarded call's verifier, else the peer; its port from kAuthClient
   bool internal = false;     // a member's of the ensemble, and not forwarded for a client
+  bool own = false;          // with internal: `client` and `xid` are what its sender names it by
   bool forwarded = false;    // by a proxy or server of the ensemble, on behalf of `client`
   std::uint8_t relays = 0;   // with internal or forwarded: servers that passed it on, since it was not theirs
   bool datagram = false;     // the client sent it over UDP: the whole reply must fit a datagram

@@ -204,6 +204,21 @@ TEST_F(InProcessTest, AChannelForwardsOnBehalfOfAClient) {
   EXPECT_TRUE(echo.last.datagram);
 }
 
+// It is the ensemble's, and known again by whatever connection it comes.
+TEST_F(InProcessTest, AnInternalCallMayHaveAName) {
+  Request asked = request(1);
+  asked.on_behalf = {.client = {0x0a4d0102, 800}, .xid = Xid{17}, .own = true};
+  ASSERT_TRUE(call(std::move(asked)));
+  EXPECT_TRUE(echo.last.internal && echo.last.own);
+  EXPECT_FALSE(echo.last.forwarded);
+  EXPECT_EQ(echo.last.client, (Endpoint{0x0a4d0102, 800}));
+  EXPECT_EQ(echo.last.xid, Xid{17});
+  asked = request(1);
+  asked.on_behalf.own = true;
+  ASSERT_TRUE(call(std::move(asked)));
+  EXPECT_FALSE(echo.last.own) << "nobody is named";
+}
+
 TEST_F(InProcessTest, AnInternalCallMayBeRelayedToo) {
   Request asked = request(1);
   asked.on_behalf.relays = 1;

@@ -27,9 +27,10 @@ rpc::Request forwarded(const rpc::Call& call, rpc::Endpoint to, std::uint32_t pr
   request.timeout = Relay::kPatience;
   request.long_answer = nfs && call.procedure == static_cast<std::uint32_t>(nfs3::Procedure::kRead);
   if (call.has_auth_sys) request.credential = call.credential;
-  if (!call.internal) {
+  if (!call.internal || call.own) {
     request.on_behalf.client = call.client;
     request.on_behalf.xid = call.xid;
+    request.on_behalf.own = call.own;
   }
   request.on_behalf.relays = static_cast<std::uint8_t>(call.relays + 1);
   request.on_behalf.datagram = call.datagram;

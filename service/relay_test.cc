@@ -310,6 +310,16 @@ TEST_F(RelayTest, TheOwnerKnowsHowTheClientsCallCame) {
   EXPECT_EQ(forwarded(call, {}, nfs3::kProgram, nfs3::kVersion).on_behalf.security, call.security);
 }
 
+TEST_F(RelayTest, ANamedInternalCallKeepsItsName) {
+  rpc::Call call{.xid = Xid{7}, .client = kClient, .internal = true, .own = true};
+  const rpc::OnBehalf named = forwarded(call, {}, nfs3::kProgram, nfs3::kVersion).on_behalf;
+  EXPECT_TRUE(named.own);
+  EXPECT_EQ(named.client, kClient);
+  EXPECT_EQ(named.xid, Xid{7});
+  call.own = false;
+  EXPECT_EQ(forwarded(call, {}, nfs3::kProgram, nfs3::kVersion).on_behalf.client, rpc::Endpoint{});
+}
+
 TEST_F(RelayTest, TheOwnerKnowsThatTheReplyMustFitADatagram) {
   EXPECT_EQ(status_of(ask(store1, Procedure::kRead, read_arguments(), Xid{1}, 20s, true)), nfs3::Status::kOk);
   ASSERT_EQ(store2.program.seen.size(), 1u);

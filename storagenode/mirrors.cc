@@ -23,27 +23,33 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = s
 
 }  // namespace
 
+Error another_has_opened(const routing::FileHandle& handle) {
+  return {Errc::kStale, fmt::format("file {:#x}: opened by another since", handle.fileid.value)};
+}
+
 class Mirrors::UnderWay {
  public:
-  UnderWay(Mirrors& mirrors, FileId file, std::uint64_t version)
-      : mirrors_(mirrors), file_(file), version_(version) {
-    mirrors_.under_way_[file_].versions.insert(version_);
+  // `number`: the layout's version, of one of under_way_; the epoch, of one of opened_.
+  UnderWay(Loop& loop, std::map<FileId, Going>& among, FileId file, std::uint64_t number)
+      : loop_(loop), among_(among), file_(file), number_(number) {
+    among_[file_].numbers.insert(number_);
   }
   ~UnderWay() {
-    Going& going = mirrors_.under_way_[file_];
-    going.versions.erase(going.versions.find(version_));
+    Going& going = among_[file_];
+    going.numbers.erase(going.numbers.find(number_));
     for (const auto& waiter : std::exchange(going.waiting, {})) {
-      mirrors_.context_.loop.post([waiter] { waiter.set(true); });
+      loop_.post([waiter] { waiter.set(true); });
     }
-    if (going.versions.empty()) mirrors_.under_way_.erase(file_);
+    if (going.numbers.empty()) among_.erase(file_);
   }
   UnderWay(const UnderWay&) = delete;
   UnderWay& operator=(const UnderWay&) = delete;
 
  private:
-  Mirrors& mirrors_;
+  Loop& loop_;
+  std::map<FileId, Going>& among_;
   FileId file_;
-  std::uint64_t version_;
+  std::uint64_t number_;
 };
 
 Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
@@ -145,6 +151,9 @@ Task<void> Mirrors::lose(routing::FileHandle handle, std::uint64_t stripe) {
 Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, rpc::LayoutStamp sent,
                                               std::uint64_t offset, ByteView data,
                                               ObjectStore::WriteOptions options) {
+  std::optional<UnderWay> opened;
+  if (const auto epoch = routing::epoch_of_opener(handle))
+    opened.emplace(context_.loop, opened_, handle.fileid, epoch->value);
   StripeLocks::Of locks(ordered_, handle.fileid);
   std::uint64_t stripe = offset >> handle.stripe_shift;
   auto held = co_await locks.acquire(stripe);
@@ -152,6 +161,9 @@ Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, rpc::L
   for (unsigned tries = 0; context_.loop.now() < deadline; ++tries) {
     Round round = co_await write_round(handle, sent, offset, data, options);
     if (!round.again) co_return std::move(round.written);
+    // Another opens the device meanwhile, who waits for this write (until_written()): what some copies have
+    // all are to have.
+    if (round.some_have_it) handle = routing::as_files(handle);
     co_await context_.loop.sleep(
         std::min<Duration>(kFirstPause * (1u << std::min(tries, 6u)), kLongestPause));
   }
@@ -178,10 +190,14 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, rpc
       too_early_.add();
       co_return Round{.written = Written{.sent_too_early = true}};
   }
-  std::optional<UnderWay> under_way(std::in_place, *this, handle.fileid, layout->version);
+  std::optional<UnderWay> under_way(std::in_place, context_.loop, under_way_, handle.fileid, layout->version);
   auto epoch = co_await store_.epoch(object_of(handle));
   if (!epoch) co_return Round{.written = fail(std::move(epoch.error()))};
   options.epoch = epoch->value_or(options.epoch);
+  if (const auto opened = routing::epoch_of_opener(handle)) {
+    if (options.epoch > *opened) co_return Round{.written = fail(another_has_opened(handle))};
+    options.epoch = *opened;
+  }
   options.same_epoch = true;
   Put put{handle, layout->version, numbers_.next(context_.loop.wall()), offset, data, options};
   Verifier verifier = context_.verifier.largest();
@@ -199,7 +215,8 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, rpc
                          [&](const Outcome& each) { return each.took == took; });
   };
   if (count(Took::kOldLayout) > 0) layouts_.drop(handle.fileid, layout->version + 1);
-  if (count(Took::kOldLayout) + count(Took::kOtherEpoch) > 0) co_return Round{.again = true};
+  if (count(Took::kOldLayout) + count(Took::kOtherEpoch) > 0)
+    co_return Round{.again = true, .some_have_it = count(Took::kDone) > 0};
   if (count(Took::kRemoved) > 0) co_return Round{.written = fail(Errc::kStale, "the file was removed")};
   if (count(Took::kDone) == 0) co_return Round{.written = fail(std::move(*outcomes.front().error))};
   for (const Outcome& each : outcomes) {
@@ -208,7 +225,7 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, rpc
     co_return Round{.written = fail(Errc::kUnavailable, "a copy that missed a write could not be noted")};
   }
   // Others may be among the copies by now: then these get it as well.
-  if (!layouts_.still(handle, stripe, layout->version)) co_return Round{.again = true};
+  if (!layouts_.still(handle, stripe, layout->version)) co_return Round{.again = true, .some_have_it = true};
   auto here = std::find_if(outcomes.begin(), outcomes.end(),
                            [&](const Outcome& each) { return each.server == context_.self.index; });
   co_return Round{.written = Written{.here = here->written, .verifier = verifier}};
@@ -297,7 +314,8 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
     result.status = NfsStatus::kNotSync;
     co_return result;
   }
-  std::optional<UnderWay> under_way(std::in_place, *this, handle->fileid, layout->version);
+  std::optional<UnderWay> under_way(std::in_place, context_.loop, under_way_, handle->fileid,
+                                    layout->version);
   co_await context_.crash.reach("mirror.forwarding");
   auto written = co_await store_.write(
       object_of(*handle), args.offset, args.data,
@@ -361,18 +379,29 @@ Task<NfsStatus> Mirrors::discard(wire::DiscardArgs args) {
   auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
   bool here = has(copies.all, context_.self.index) || has(copies.written, context_.self.index);
   if (args.version < layout->changed || here) co_return NfsStatus::kStale;
-  std::optional<UnderWay> under_way(std::in_place, *this, handle->fileid, layout->version);
+  std::optional<UnderWay> under_way(std::in_place, context_.loop, under_way_, handle->fileid,
+                                    layout->version);
   auto status = co_await store_.discard(object_of(*handle), args.stripe << handle->stripe_shift, unit);
   under_way.reset();
   co_await context_.crash.reach("map.discarded");
   co_return status ? NfsStatus::kOk : nfs3::status_of(status.error());
 }
 
+Task<void> Mirrors::until_written(FileId file, Epoch before) {
+  for (;;) {
+    const auto found = opened_.find(file);
+    if (found == opened_.end() || *found->second.numbers.begin() >= before.value) co_return;
+    OneShot<bool> ended;
+    found->second.waiting.push_back(ended);
+    co_await ended;
+  }
+}
+
 Task<void> Mirrors::recall(wire::RecallArgs args) {
   layouts_.recall(args);
   for (;;) {
     auto by_old_one = [&](const auto& each) {
-      return *each.second.versions.begin() < args.version && layouts_.concerns(args, each.first);
+      return *each.second.numbers.begin() < args.version && layouts_.concerns(args, each.first);
     };
     auto found = args.sites.empty() ? under_way_.find(args.file)
                                     : std::find_if(under_way_.begin(), under_way_.end(), by_old_one);

@@ -21,6 +21,9 @@
 
 namespace slice::storagenode {
 
+// What a READ or WRITE by a former opener's handle is answered: kStale.
+Error another_has_opened(const routing::FileHandle& handle);
+
 class Mirrors {
  public:
   Mirrors(service::ServiceContext& context, ObjectStore& store);
@@ -70,6 +73,9 @@ class Mirrors {
   Task<nfs3::Status> discard(wire::DiscardArgs args);
   // Ends when no write or discard under a layout below args.version is on its way any more.
   Task<void> recall(wire::RecallArgs args);
+  // Ends when no write by an opener's handle (routing/file_handle.h) of an epoch before is on its way any
+  // more.
+  Task<void> until_written(FileId file, Epoch before);
 
  private:
   // How one copy took a write.
@@ -89,6 +95,7 @@ class Mirrors {
   // What one round of a write came to.
   struct Round {
     bool again = false;  // under another layout or epoch
+    bool some_have_it = false;
     Result<Written> written = Written{};
   };
   Task<Round> write_round(const routing::FileHandle& handle, rpc::LayoutStamp sent, std::uint64_t offset,
@@ -105,10 +112,10 @@ class Mirrors {
   LayoutCache layouts_;
   StripeLocks ordered_;
   struct Going {
-    std::multiset<std::uint64_t> versions;  // of the layouts that writes go by
-    std::vector<OneShot<bool>> waiting;     // for one of them to end
+    std::multiset<std::uint64_t> numbers;  // UnderWay::UnderWay()
+    std::vector<OneShot<bool>> waiting;    // for one of them to end
   };
-  std::map<FileId, Going> under_way_;
+  std::map<FileId, Going> under_way_, opened_;
   service::WriteNumbers numbers_;
   Suspects suspects_;
   LogLimiter log_{1};

@@ -57,11 +57,16 @@ class FakeCopy : public rpc::Program {
       co_return rpc::Outcome::kNoProcedure;
     }
     ++forwards;
+    wire::ForwardArgs args;
+    EXPECT_TRUE(decode(call.arguments, args));
+    epochs.push_back(args.epoch);
     if (slow) co_await *slow;
-    encode(results, wire::ForwardResult{});
+    encode(results, wire::ForwardResult{.status = args.epoch < epoch ? NfsStatus::kNotSync : NfsStatus::kOk});
     co_return rpc::Outcome::kReply;
   }
   unsigned forwards = 0;
+  Epoch epoch;                        // of its object
+  std::vector<Epoch> epochs;          // under which it was asked to write
   std::optional<OneShot<bool>> slow;  // that it waits for
 };
 
@@ -270,6 +275,98 @@ TEST_F(MirroredFileTest, AWriteThatCameBeforeItsCoordinatorStartedIsNotDone) {
   });
   EXPECT_EQ(late.status, NfsStatus::kJukebox);
   EXPECT_EQ(copy.forwards, 0u);
+}
+
+// ---- openers of raw devices (docs/devices.md) ----
+
+class OpenedFileTest : public MirroredFileTest {
+ protected:
+  // Opened by the next: as the coordinator has it done, to the size that it has.
+  Task<void> open(std::uint32_t epoch, bool& done) {
+    auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+        network_, endpoint("store1"), wire::kObjectProgram, wire::ObjectProcedure::kTruncate,
+        wire::ObjectTruncateArgs{name(), 1 << 30, Epoch{epoch}}, std::chrono::seconds(60));
+    EXPECT_TRUE(result && result->status == NfsStatus::kOk);
+    done = true;
+  }
+  void open_now(std::uint32_t epoch) {
+    bool done = false;
+    spawn(open(epoch, done));
+    ASSERT_TRUE(loop_.run_until([&] { return done; }));
+    handle = routing::opened_at(handle, Epoch{epoch});
+    copy.epoch = Epoch{epoch};
+  }
+  // Ends when it is answered.
+  Task<void> write_beside(std::optional<NfsStatus>& status) {
+    auto response = co_await network_.call(forwarded_write(endpoint("store1"), handles_.mint(handle),
+                                                           stripe << handle.stripe_shift,
+                                                           {.client = {0x0a4d0102, 901}, .xid = Xid{1}}));
+    EXPECT_TRUE(response);
+    if (response) status = static_cast<NfsStatus>(load_be<std::uint32_t>(response->results().data()));
+  }
+  std::string stripe_now() { return read(stripe << handle.stripe_shift, 4).data; }
+};
+
+TEST_F(OpenedFileTest, AFormerOpenerNeitherWritesNorReads) {
+  open_now(3);
+  ASSERT_EQ(write_stripe("mine").status, NfsStatus::kOk);
+  EXPECT_EQ(stripe_now(), "mine");
+  const routing::FileHandle former = handle;
+  open_now(4);
+  EXPECT_EQ(stripe_now(), "mine") << "what was written stays";
+  handle = former;
+  EXPECT_EQ(write_stripe("late").status, NfsStatus::kStale);
+  EXPECT_EQ(read(stripe << handle.stripe_shift, 4).status, NfsStatus::kStale);
+  EXPECT_EQ(copy.forwards, 1u) << "nor does it come to another copy";
+  handle = routing::opened_at(handle, Epoch{4});
+  EXPECT_EQ(stripe_now(), "mine");
+  EXPECT_EQ(write_stripe("next").status, NfsStatus::kOk);
+}
+
+// It may not come after what the next opener writes.
+TEST_F(OpenedFileTest, TheNextOneWaitsForWritesThatHaveBegun) {
+  open_now(3);
+  ASSERT_EQ(write_stripe("some").status, NfsStatus::kOk);
+  copy.slow.emplace();
+  std::optional<NfsStatus> written;
+  spawn(write_beside(written));
+  loop_.advance(std::chrono::milliseconds(100));
+  ASSERT_EQ(copy.forwards, 2u);
+  bool opened = false;
+  spawn(open(4, opened));
+  loop_.advance(std::chrono::seconds(1));
+  EXPECT_FALSE(opened);
+  copy.slow->set(true);
+  ASSERT_TRUE(loop_.run_until([&] { return opened && written.has_value(); }));
+  EXPECT_EQ(*written, NfsStatus::kOk);
+}
+
+// It was done at one of them before the device was opened, and refused by the other: they are to have the
+// same.
+TEST_F(OpenedFileTest, WhatOneCopyHasAllGet) {
+  open_now(3);
+  ASSERT_EQ(write_stripe("some").status, NfsStatus::kOk);
+  copy.slow.emplace();
+  std::optional<NfsStatus> written;
+  spawn(write_beside(written));
+  loop_.advance(std::chrono::milliseconds(100));
+  copy.epoch = Epoch{4};  // there the next one has come first
+  bool opened = false;
+  spawn(open(4, opened));
+  loop_.advance(std::chrono::milliseconds(100));
+  copy.slow->set(true);
+  copy.slow.reset();
+  ASSERT_TRUE(loop_.run_until([&] { return opened && written.has_value(); }));
+  EXPECT_EQ(*written, NfsStatus::kOk);
+  EXPECT_EQ(copy.epochs.back(), Epoch{4});
+  EXPECT_EQ(copy.forwards, 3u);
+}
+
+// Nobody would enforce it where a file has no layout.
+TEST_F(OpenedFileTest, OnlyFilesWithALayoutAreOpened) {
+  open_now(3);
+  handle.flags &= static_cast<std::uint8_t>(~SLICE_HANDLE_MIRRORED);
+  EXPECT_EQ(write_stripe("some").status, NfsStatus::kInval);
 }
 
 // The same with two coordinators, of which one has the file's site.

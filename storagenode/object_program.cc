@@ -67,7 +67,11 @@ Task<wire::ObjectWriteResult> ObjectProgram::write(const wire::ObjectWriteArgs& 
 
 Task<wire::ObjectStatusResult> ObjectProgram::truncate(const wire::ObjectTruncateArgs& args) {
   auto status = co_await node_.store.truncate(args.object, args.size, args.epoch);
-  if (args.object.kind == ObjectKind::kFile) node_.forget(args.object.fileid);
+  if (args.object.kind == ObjectKind::kFile) {
+    node_.forget(args.object.fileid);
+    // From here on none begins that goes by an epoch before; those that had begun are over when this ends.
+    if (status) co_await node_.mirrors.until_written(args.object.fileid, args.epoch);
+  }
   co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error()),
                                      moves_.also(args.known)};
 }

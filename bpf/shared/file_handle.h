@@ -30,6 +30,7 @@ SLICE_STATIC_ASSERT(SLICE_HANDLE_AT_MAC + SLICE_HANDLE_MAC_SIZE == SLICE_HANDLE_
 #define SLICE_HANDLE_MIRRORED 0x01u
 #define SLICE_HANDLE_BLOCK_MAPPED 0x02u  // its coordinator's block map says where its stripes are
 #define SLICE_HANDLE_THREE_COPIES 0x04u  // of a mirrored file; else two
+#define SLICE_HANDLE_OPENERS 0x08u  // good for one truncation epoch, which stands in place of the cell key
 
 // The hint: soft state from the proxy, outside the MAC.
 #define SLICE_HINT_CAN_PATCH (1ULL << 63)   // the proxy can patch the reply's attributes
@@ -47,7 +48,8 @@ struct slice_handle {
   uint16_t tree;  // that the file is in; 0: the volume outside all of them
   uint16_t site;  // directory site of the attribute cell
   uint32_t generation;
-  uint64_t cell_key;  // fingerprint of (parent fileID, name) at creation; 0 for the root
+  uint64_t
+      cell_key;  // fingerprint of (parent fileID, name) at creation; 0 for the root. An opener's: the epoch
   uint64_t hint;
   uint8_t mac[SLICE_HANDLE_MAC_SIZE];
 };

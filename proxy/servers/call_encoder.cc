@@ -16,6 +16,7 @@ void CallEncoder::put_header(rpc::XdrWriter& out, const Origin& origin, const rp
     verifier.client_xid = origin.xid;
     verifier.security = origin.security;
     verifier.layout = origin.layout;
+    verifier.own = sender_.own;
     encode_member_header(out, call, verifier);
   } else if (origin.client.port != 0) {
     encode_client_header(out, call, {origin.client.port, origin.xid});

@@ -24,6 +24,7 @@ struct Sender {
   std::uint32_t index = 0;  // of this proxy in the configuration
   const slice_config* config = nullptr;
   bool member = true;  // of the ensemble; else it serves its own host alone (Tables::outside())
+  bool own = false;    // with member: what it sends are its own calls, as the superuser, and no clients'
 };
 
 class CallEncoder {

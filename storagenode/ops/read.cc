@@ -51,6 +51,8 @@ Task<slice::Status> read_here(Node& node, service::NfsRequest& request, const nf
   ByteSpan into = results.reserve_opaque(extent.count);
   auto got = co_await node.store.read(node.object_of(handle), extent.offset, into);
   if (!got) co_return fail(std::move(got.error()));
+  if (const auto opened = routing::epoch_of_opener(handle); opened && got->epoch > *opened)
+    co_return fail(another_has_opened(handle));
 
   auto size = co_await size_for(node, handle, extent.offset + extent.count, got->end, known);
   if (!size) co_return fail(std::move(size.error()));

@@ -90,6 +90,8 @@ Task<NfsAnswer> carry_out(Node& node, service::NfsRequest& request, const nfs3::
   if (!known) co_return known.error();
 
   bool by_layout = routing::has_layout(handle);
+  if (!by_layout && routing::epoch_of_opener(handle))
+    co_return nfs3::Status::kInval;  // nobody would enforce it
   if (by_layout) {
     auto passed = co_await node.mirrors.pass_on(request, args.offset, sent, false, results);
     if (passed.answer) co_return std::move(*passed.answer);
