@@ -26,6 +26,8 @@ struct Tree {
   bool operator==(const Tree&) const = default;
 };
 inline constexpr std::size_t kMaxTrees = 4096;
+// Of the raw volumes (docs/raw-volumes.md): nobody notes it at the manager, so no export is for it.
+inline constexpr TreeId kTreeOfVolumes{0xffff};
 using Trees = std::map<TreeId, Tree>;
 
 struct Settings {

@@ -93,6 +93,12 @@ void Worker::take_connection(std::unique_ptr<Stream> connection, rpc::Endpoint p
   clients_.emplace(key, std::move(client));
 }
 
+bool Worker::take(Client& client, Buffer message) {
+  BufferChain chain;
+  chain.append(pool_.adopt(std::move(message)));
+  return router_.take(client, chain, nfs3::kMaxTransfer);
+}
+
 void Worker::on_closed(TcpClient& client) {
   auto found = clients_.find(&client);
   if (found == clients_.end()) return;

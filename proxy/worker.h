@@ -47,6 +47,9 @@ class Worker : private TcpClient::Owner {
   // A client's connection, refused where it is one too many, or, by a proxy outside of the ensemble, where it
   // comes from no reserved port.
   void take_connection(std::unique_ptr<Stream> connection, rpc::Endpoint peer);
+  // A call of a client that comes by no connection, but from this process: a whole message, without record
+  // mark. False where it is no call.
+  bool take(Client& client, Buffer message);
   // From now on datagrams may be given to the front that is returned, which lives as long as the worker; what
   // is answered leaves by `port`. Once.
   UdpFront& serve_datagrams(DatagramPort& port);

@@ -23,12 +23,15 @@ Status check_place(const Settings& settings, const Tree& tree) {
 // By chance: a manager that has lost its settings does not give numbers again that directories have.
 TreeId TreeBook::unused(const Trees& trees) const {
   TreeId id;
-  while (id == TreeId{} || trees.contains(id)) id.value = static_cast<std::uint16_t>(hooks_.random());
+  while (id == TreeId{} || id == kTreeOfVolumes || trees.contains(id))
+    id.value = static_cast<std::uint16_t>(hooks_.random());
   return id;
 }
 
 Result<TreeId> TreeBook::note(Settings& settings, const wire::ChangeTreeArgs& args) const {
   SLICE_RETURN_IF_ERROR(check_place(settings, args.what));
+  if (args.tree == kTreeOfVolumes || args.what.above == kTreeOfVolumes)
+    return fail(Errc::kInvalid, "{} is where raw volumes are, which have no exports", args.what.path);
   const Trees::value_type* known = settings.tree_at(args.what.path);
   if (known != nullptr && (args.tree == TreeId{} || args.tree == known->first)) return known->first;
   if (known != nullptr) {

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -29,6 +28,7 @@
 #include "control/slicectl/top_commands.h"
 #include "control/slicectl/trace_commands.h"
 #include "control/slicectl/tree_command.h"
+#include "control/slicectl/volume_command.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
 #include "service/membership.h"
@@ -131,7 +131,7 @@ class Command {
   }
 
   // MoveCommands, LeaveCommands, StatusCommand, FailoverCommand, DoctorCommand, TraceCommands, TopCommands,
-  // ProxyCommands, QuotaCommand, TreeCommand.
+  // ProxyCommands, QuotaCommand, TreeCommand, VolumeCommand.
   template <class Commands>
   int carry_out(Commands& commands) {
     return run(commands.run(
@@ -225,17 +225,11 @@ class PolicyCommands {
     }
     if (change.fields == 0) return fail(Errc::kInvalid, "policy set: nothing to set is named");
     if ((change.fields & wire::kPolicyStripeUnit) != 0) {
-      auto unit = parse_size(stripe_unit_);
-      if (!unit) return fail(std::move(unit.error()));
-      if (!is_stripe_unit(*unit)) {
-        return fail(Errc::kInvalid, "a stripe unit is a power of two from 8KiB to 1GiB");
-      }
-      change.policy.stripe_shift = static_cast<std::uint32_t>(std::countr_zero(*unit));
+      auto shift = parse_stripe_unit(stripe_unit_);
+      if (!shift) return fail(std::move(shift.error()));
+      change.policy.stripe_shift = *shift;
     }
-    if ((change.fields & wire::kPolicyPlacement) != 0) {
-      auto found = std::find(kPlacementNames.begin(), kPlacementNames.end(), placement_);
-      change.policy.placement = static_cast<std::uint32_t>(found - kPlacementNames.begin()) + 1;
-    }
+    if ((change.fields & wire::kPolicyPlacement) != 0) change.policy.placement = placement_of(placement_);
     return change;
   }
 
@@ -511,6 +505,7 @@ int main(int argc, char** argv) {
   ProxyCommands proxy(app);
   QuotaCommand quota(app);
   TreeCommand tree(app);
+  VolumeCommand volume(app);
   auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
   move->add_option("path", arguments.path, "absolute path within the volume")->required();
   move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
@@ -552,7 +547,11 @@ int main(int argc, char** argv) {
     say(server_change.error());
     return kBadUsage;
   }
-  if (Status asked = quota.parsed() ? quota.check() : tree.parsed() ? tree.check() : Status{}; !asked) {
+  if (Status asked = quota.parsed()    ? quota.check()
+                     : tree.parsed()   ? tree.check()
+                     : volume.parsed() ? volume.check()
+                                       : Status{};
+      !asked) {
     say(asked.error());
     return kBadUsage;
   }
@@ -588,6 +587,7 @@ int main(int argc, char** argv) {
   if (proxy.parsed()) return command.carry_out(proxy);
   if (quota.parsed()) return command.carry_out(quota);
   if (tree.parsed()) return command.carry_out(tree);
+  if (volume.parsed()) return command.carry_out(volume);
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
   if (reload->parsed()) return command.reload();

@@ -16,8 +16,6 @@ namespace {
 // Whoever is silent is not to hold up what the others tell.
 constexpr Duration kSpreadPatience = std::chrono::seconds(2);
 
-constexpr Duration kJukeboxDelay = std::chrono::milliseconds(200);
-constexpr unsigned kJukeboxTries = 25;
 constexpr std::size_t kMaxStripes = 1 << 20;  // listed of one file
 
 tl::unexpected<Error> no_manager(const Error& error) {
@@ -31,58 +29,15 @@ Task<ProcessMetrics> ask_one(const Seams& seams, const ServerConfig& server) {
   co_return ProcessMetrics{server.name, std::move(result)};
 }
 
-// One NFS call to a directory server; asks again while it answers JUKEBOX.
-template <class Ok, class Use>
-Task<Result<nfs3::Status>> nfs_call(const Seams& seams, rpc::Endpoint to, nfs3::Procedure procedure,
-                                    Buffer arguments, Use use) {
-  for (unsigned tries = 0;; ++tries) {
-    rpc::Request request;
-    request.to = to;
-    request.program = nfs3::kProgram;
-    request.version = nfs3::kVersion;
-    request.procedure = static_cast<std::uint32_t>(procedure);
-    request.arguments = arguments.clone();
-    request.timeout = seams.timeout;
-    auto response = co_await seams.channel.call(std::move(request));
-    if (!response) co_return fail(std::move(response).error());
-    rpc::XdrReader in(response->results());
-    nfs3::Status status = nfs3::Status::kOk;
-    Ok ok{};
-    if (!decode_result(in, status, ok)) co_return fail(Errc::kInvalid, "a reply that does not decode");
-    if (status == nfs3::Status::kJukebox && tries < kJukeboxTries) {
-      co_await seams.loop.sleep(kJukeboxDelay);
-      continue;
-    }
-    if (status == nfs3::Status::kOk) use(ok);
-    co_return status;
-  }
-}
-
-Error lookup_error(nfs3::Status status, const std::string& path, const std::string& server) {
-  switch (status) {
-    case nfs3::Status::kNoEnt:
-      return {Errc::kNotFound, fmt::format("{}: no such file or directory", path)};
-    case nfs3::Status::kNotDir:
-      return {Errc::kInvalid, fmt::format("{}: not a directory", path)};
-    case nfs3::Status::kJukebox:
-      return {Errc::kUnavailable, fmt::format("{}: {} goes on answering NFS3ERR_JUKEBOX", path, server)};
-    default:
-      return {Errc::kIo, fmt::format("{}: {} answered {}", path, server, nfs3::status_name(status))};
-  }
-}
-
 class Finder {
  public:
   Finder(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables, std::string path)
-      : seams_(seams), tables_(std::move(tables)), codec_(seams.config), asked_(std::move(path)) {}
+      : seams_(seams), tables_(tables), names_(names_of(seams, std::move(tables))), asked_(std::move(path)) {}
 
   Task<Result<Where>> find() {
     if (!asked_.starts_with('/')) co_return fail(Errc::kInvalid, "'{}' is not an absolute path", asked_);
-    routing::FileHandle root = routing::root_handle(seams_.config.volume);
     where_.path = "/";
-    where_.handle = root;
-    where_.bytes = codec_.mint(root);
-    where_.name_site = root.directory_site;
+    take(names_.root());
     std::string_view rest = asked_;
     while (!rest.empty()) {
       std::size_t end = std::min(rest.find('/'), rest.size());
@@ -108,51 +63,33 @@ class Finder {
   }
 
  private:
-  const wire::ServerEntry& directory(SiteId site) const {
-    return tables_->server_of(wire::Role::kDirectory, site);
-  }
-
   Task<Status> step(std::string name) {
     if (where_.handle.type != nfs3::FileType::kDirectory) {
       co_return fail(Errc::kInvalid, "{}: {}", where_.path,
                      where_.handle.type == nfs3::FileType::kSymlink ? "a symbolic link, which is not followed"
                                                                     : "not a directory");
     }
-    rpc::XdrWriter arguments;
-    encode_arguments(arguments, nfs3::DirOpArgs{where_.bytes, name});
-    auto route = tables_->place_of(nfs3::Procedure::kLookup, arguments.view());
+    const service::Names::Found directory{where_.bytes, where_.handle, where_.name_site};
     where_.path += (where_.path == "/" ? "" : "/") + name;
-    if (!route || name.size() > nfs3::kMaxName)
-      co_return fail(Errc::kInvalid, "{}: a name of more than {} bytes", where_.path, nfs3::kMaxName);
-    where_.name_site = route->site;
-    const wire::ServerEntry& server = directory(route->site);
-    routing::HandleBytes bytes{};
-    std::size_t size = 0;
-    auto status = co_await nfs_call<nfs3::LookupOk>(
-        seams_, server.endpoint, nfs3::Procedure::kLookup, arguments.take(), [&](const nfs3::LookupOk& ok) {
-          size = ok.object.size();
-          std::copy_n(ok.object.begin(), std::min(size, bytes.size()), bytes.begin());
-        });
-    if (!status) co_return fail(status.error(), server.name);
-    if (*status != nfs3::Status::kOk) co_return fail(lookup_error(*status, where_.path, server.name));
-    auto handle = codec_.open(ByteView(bytes).first(std::min(size, bytes.size())));
-    if (!handle) co_return fail(handle.error(), fmt::format("{}: {} gave", where_.path, server.name));
-    where_.bytes = bytes;
-    where_.handle = *handle;
+    auto found = co_await names_.look_up(directory, std::move(name), where_.path);
+    if (!found) co_return fail(std::move(found.error()));
+    take(*found);
     co_return Status{};
   }
 
+  void take(const service::Names::Found& found) {
+    where_.bytes = found.bytes;
+    where_.handle = found.handle;
+    where_.name_site = found.name_site;
+  }
+
   Task<Status> attributes() {
-    const wire::ServerEntry& server = directory(where_.handle.directory_site);
-    where_.name_server = directory(where_.name_site).name;
-    where_.directory_server = server.name;
-    rpc::XdrWriter arguments;
-    nfs3::encode_arguments(arguments, nfs3::HandleView(where_.bytes));
-    auto status = co_await nfs_call<nfs3::GetattrOk>(
-        seams_, server.endpoint, nfs3::Procedure::kGetattr, arguments.take(),
-        [&](const nfs3::GetattrOk& ok) { where_.attributes = ok.attributes; });
-    if (!status) co_return fail(status.error(), server.name);
-    if (*status != nfs3::Status::kOk) co_return fail(lookup_error(*status, where_.path, server.name));
+    where_.name_server = names_.server_of(where_.name_site).name;
+    where_.directory_server = names_.server_of(where_.handle.directory_site).name;
+    auto attributes =
+        co_await names_.attributes({where_.bytes, where_.handle, where_.name_site}, where_.path);
+    if (!attributes) co_return fail(std::move(attributes.error()));
+    where_.attributes = *attributes;
     co_return Status{};
   }
 
@@ -224,32 +161,10 @@ class Finder {
 
   const Seams& seams_;
   std::shared_ptr<const routing::RoutingTables> tables_;
-  routing::HandleCodec codec_;
+  service::Names names_;
   std::string asked_;
   Where where_;
 };
-
-// A change of one name, sent to the server that has it.
-template <class Ok>
-Task<Status> change_name(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
-                         nfs3::Procedure procedure, Buffer arguments, std::string path) {
-  const auto route = tables->place_of(procedure, arguments.view());
-  if (!route) co_return fail(Errc::kInvalid, "{}: a name of more than {} bytes", path, nfs3::kMaxName);
-  const wire::ServerEntry& server = tables->server_of(wire::Role::kDirectory, route->site);
-  auto status =
-      co_await nfs_call<Ok>(seams, server.endpoint, procedure, std::move(arguments), [](const Ok&) {});
-  if (!status) co_return fail(status.error(), server.name);
-  switch (*status) {
-    case nfs3::Status::kOk:
-      co_return Status{};
-    case nfs3::Status::kExist:
-      co_return fail(Errc::kInvalid, "{}: it is there already", path);
-    case nfs3::Status::kNotEmpty:
-      co_return fail(Errc::kInvalid, "{}: it is not empty", path);
-    default:
-      co_return fail(lookup_error(*status, path, server.name));
-  }
-}
 
 // Of its manager program, or of the admin program, which its process serves as all do.
 template <class R, class Procedure, class Args>
@@ -269,6 +184,10 @@ Task<Result<R>> have_manager(const Seams& seams, Procedure procedure, Args args)
 }
 
 }  // namespace
+
+service::Names names_of(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables) {
+  return {seams.loop, seams.channel, seams.config, std::move(tables), seams.timeout};
+}
 
 Task<Result<wire::MembersResult>> ask_members(const Seams& seams) {
   return ask_manager<wire::MembersResult>(seams, wire::ManagerProcedure::kMembers, service::NoArguments{});
@@ -394,8 +313,9 @@ Task<Status> make_tree_directory(const Seams& seams, std::shared_ptr<const routi
   const std::string name = path.substr(path.rfind('/') + 1);
   rpc::XdrWriter arguments;
   encode_arguments(arguments, nfs3::MkdirArgs{{above.bytes, name}, attributes});
-  co_return co_await change_name<nfs3::CreatedOk>(seams, std::move(tables), nfs3::Procedure::kMkdir,
-                                                  arguments.take(), std::move(path));
+  service::Names names = names_of(seams, std::move(tables));
+  co_return co_await names.ask<nfs3::CreatedOk>(nfs3::Procedure::kMkdir, arguments.take(), std::move(path),
+                                                [](const auto&) {});
 }
 
 Task<Status> remove_tree_directory(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
@@ -403,8 +323,9 @@ Task<Status> remove_tree_directory(const Seams& seams, std::shared_ptr<const rou
   const std::string name = path.substr(path.rfind('/') + 1);
   rpc::XdrWriter arguments;
   encode_arguments(arguments, nfs3::RmdirArgs{above.bytes, name});
-  co_return co_await change_name<nfs3::WccData>(seams, std::move(tables), nfs3::Procedure::kRmdir,
-                                                arguments.take(), std::move(path));
+  service::Names names = names_of(seams, std::move(tables));
+  co_return co_await names.ask<nfs3::WccData>(nfs3::Procedure::kRmdir, arguments.take(), std::move(path),
+                                              [](const auto&) {});
 }
 
 Task<Result<PolicyInForce>> ask_policy(const Seams& seams,

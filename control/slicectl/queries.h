@@ -15,6 +15,7 @@
 #include "routing/file_handle.h"
 #include "routing/tables.h"
 #include "rpc/channel.h"
+#include "service/names.h"
 #include "wire/address.h"
 #include "wire/admin.h"
 #include "wire/authority.h"
@@ -122,11 +123,13 @@ struct Where {
 // Resolves `path` (absolute within the volume) by NFS LOOKUPs as the superuser, straight at the directory
 // servers, and asks the data servers. Symbolic links are not followed. kNotFound, kInvalid ("a is not a
 // directory"), kUnavailable. Data servers that do not answer have an error in their Part.
+// For what else there is to ask about names.
+service::Names names_of(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables);
 Task<Result<Where>> ask_where(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
                               std::string path);
 
-// Makes the directory of a tree, `path`, in the one above it, and takes it out. kInvalid: it is there
-// already, or is not empty; kUnavailable, kIo.
+// Makes the directory of a tree, `path`, in the one above it, and takes it out. kExists: it is there already;
+// kInvalid: it is not empty; kUnavailable, kIo.
 Task<Status> make_tree_directory(const Seams& seams, std::shared_ptr<const routing::RoutingTables> tables,
                                  const Where& above, std::string path, TreeId tree,
                                  nfs3::SetAttributes attributes);

@@ -1,0 +1,185 @@
+#include "block/file_calls.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "proxy/calls/call.h"
+#include "proxy/calls/reply_patch.h"
+#include "rpc/message.h"
+#include "rpc/record.h"
+#include "wire/nfs_status.h"
+
+namespace slice::block {
+namespace {
+
+constexpr std::size_t kSuccessHeader = 24;  // of a reply, before the results
+constexpr std::size_t kReadHead = kSuccessHeader + 4 + 4 + nfs3::kAttributesSize + 12;
+
+Error error_of(nfs3::Status status, nfs3::Procedure procedure) {
+  const auto code = [status] {
+    switch (status) {
+      case nfs3::Status::kStale:
+      case nfs3::Status::kBadHandle:
+        return Errc::kStale;
+      case nfs3::Status::kNoSpc:
+      case nfs3::Status::kFbig:
+        return Errc::kNoSpace;
+      case nfs3::Status::kDquot:
+        return Errc::kQuota;
+      case nfs3::Status::kJukebox:
+        return Errc::kTimedOut;
+      default:
+        return Errc::kIo;
+    }
+  };
+  return {code(),
+          fmt::format("{} was answered {}", nfs3::procedure_name(static_cast<std::uint32_t>(procedure)),
+                      nfs3::status_name(status))};
+}
+
+}  // namespace
+
+// The client that the worker knows.
+class FileCalls::Caller : public proxy::Client {
+ public:
+  using Answer = OneShot<std::optional<proxy::BufferChain>>;  // nothing: it is time to send it again
+
+  Caller(Loop& loop, TakeCall take, rpc::Endpoint name) : loop_(loop), take_(std::move(take)), name_(name) {}
+  ~Caller() override { drop_calls(); }
+
+  rpc::Endpoint endpoint() const override { return name_; }
+  void reply(proxy::Call& call, const proxy::BufferChain& record) override {
+    const auto found = waiting_.find(call.facts().reply_xid.value);
+    if (found == waiting_.end()) return;  // to another copy
+    // The call is on the stack above us, and who waits may make another.
+    loop_.post([answer = found->second, record] { answer.set(record); });
+  }
+
+  // The first answer to any copy of the call.
+  Task<std::optional<proxy::BufferChain>> send(std::uint32_t xid, Buffer message, Duration patience) {
+    const Answer answer;
+    waiting_.insert_or_assign(xid, answer);
+    const TimerId again = loop_.after(patience, [answer] { answer.set(std::nullopt); });
+    if (!take_(*this, std::move(message))) answer.set(std::nullopt);
+    auto record = co_await answer;
+    loop_.cancel(again);
+    waiting_.erase(xid);
+    co_return record;
+  }
+
+ private:
+  Loop& loop_;
+  const TakeCall take_;
+  const rpc::Endpoint name_;
+  std::map<std::uint32_t, Answer> waiting_;  // by xid
+};
+
+FileCalls::FileCalls(Loop& loop, TakeCall take, const routing::HandleBytes& handle, const Options& options)
+    : loop_(loop),
+      options_(options),
+      handle_(handle),
+      next_xid_(options.first_xid),
+      caller_(std::make_unique<Caller>(loop, std::move(take), options.name)) {}
+
+FileCalls::~FileCalls() = default;
+
+// As a client that mounts "hard": the same call again where there is no answer, a new one where it is told to
+// come again.
+Task<Result<proxy::BufferChain>> FileCalls::call(nfs3::Procedure procedure, Buffer arguments) {
+  const MonoTime began = loop_.now();
+  Duration pause = options_.busy_pause;
+  std::optional<std::uint32_t> xid;
+  for (;;) {
+    if (!xid) xid = next_xid_++;
+    rpc::XdrWriter message;
+    rpc::encode_call(message, {.xid = Xid{*xid},
+                               .program = nfs3::kProgram,
+                               .version = nfs3::kVersion,
+                               .procedure = static_cast<std::uint32_t>(procedure),
+                               .credential = {},
+                               .verifier = {},
+                               .arguments = arguments.view()});
+    auto record = co_await caller_->send(*xid, message.take(), options_.again);
+    nfs3::Status status = nfs3::Status::kJukebox;
+    if (record) {
+      std::uint8_t scratch[rpc::kRecordMark + kSuccessHeader + 4];
+      const ByteView head = record->head(sizeof scratch, scratch);
+      if (head.size() < sizeof scratch) co_return fail(Errc::kIo, "a reply of {} bytes", record->size());
+      const auto decoded = rpc::decode_reply(head.subspan(rpc::kRecordMark));
+      if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess)
+        co_return fail(Errc::kIo, "{} was refused",
+                       nfs3::procedure_name(static_cast<std::uint32_t>(procedure)));
+      status = static_cast<nfs3::Status>(load_be<std::uint32_t>(decoded->results.data()));
+      if (status == nfs3::Status::kOk) co_return std::move(*record);
+    }
+    const bool over = options_.patience != Duration(0) && loop_.now() - began >= options_.patience;
+    if (status != nfs3::Status::kJukebox || over) co_return fail(error_of(status, procedure));
+    if (!record) continue;
+    xid.reset();
+    co_await loop_.sleep(pause);
+    pause = std::min(2 * pause, options_.longest_busy_pause);
+  }
+}
+
+Task<Result<std::uint32_t>> FileCalls::read_some(std::uint64_t offset, ByteSpan into) {
+  rpc::XdrWriter arguments;
+  nfs3::encode_arguments(arguments, nfs3::ReadArgs{handle_, offset, static_cast<std::uint32_t>(into.size())});
+  auto record = co_await call(nfs3::Procedure::kRead, arguments.take());
+  if (!record) co_return fail(std::move(record.error()));
+  std::uint8_t scratch[rpc::kRecordMark + kReadHead];
+  const ByteView head = record->head(sizeof scratch, scratch);
+  const auto reply =
+      proxy::parse_read_reply(head.subspan(rpc::kRecordMark), record->size() - rpc::kRecordMark);
+  if (!reply || reply->count > into.size()) co_return fail(Errc::kIo, "a READ's reply does not decode");
+  record->sub(rpc::kRecordMark + reply->data_at, reply->count).copy_to(into.data());
+  co_return reply->count;
+}
+
+Task<Status> FileCalls::read(std::uint64_t offset, ByteSpan into) {
+  while (!into.empty()) {
+    auto some = co_await read_some(offset, into);
+    if (!some) co_return fail(std::move(some.error()));
+    if (*some == 0) co_return fail(Errc::kIo, "the file ends at {}, before what is read", offset);
+    offset += *some;
+    into = into.subspan(*some);
+  }
+  co_return Status{};
+}
+
+Task<Result<Verifier>> FileCalls::write(std::uint64_t offset, ByteView data, bool durable) {
+  std::optional<Verifier> first;
+  while (!data.empty()) {
+    rpc::XdrWriter arguments;
+    nfs3::encode_arguments(
+        arguments, nfs3::WriteArgs{handle_, offset, static_cast<std::uint32_t>(data.size()),
+                                   durable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable, data});
+    auto record = co_await call(nfs3::Procedure::kWrite, arguments.take());
+    if (!record) co_return fail(std::move(record.error()));
+    Buffer whole(record->size());
+    record->copy_to(whole.data());
+    const auto reply = proxy::parse_write_reply(whole.view().subspan(rpc::kRecordMark));
+    if (!reply || reply->count == 0 || reply->count > data.size())
+      co_return fail(Errc::kIo, "a WRITE's reply does not decode");
+    if (!first) first = Verifier{reply->verifier};
+    offset += reply->count;
+    data = data.subspan(reply->count);
+  }
+  co_return first.value_or(Verifier{});
+}
+
+Task<Result<Verifier>> FileCalls::commit() {
+  rpc::XdrWriter arguments;
+  nfs3::encode_arguments(arguments, nfs3::CommitArgs{handle_, 0, 0});
+  auto record = co_await call(nfs3::Procedure::kCommit, arguments.take());
+  if (!record) co_return fail(std::move(record.error()));
+  Buffer whole(record->size());
+  record->copy_to(whole.data());
+  rpc::XdrReader in(whole.view().subspan(rpc::kRecordMark + kSuccessHeader));
+  nfs3::Status status = nfs3::Status::kOk;
+  nfs3::CommitOk ok;
+  if (!decode_result(in, status, ok)) co_return fail(Errc::kIo, "a COMMIT's reply does not decode");
+  co_return ok.verifier;
+}
+
+}  // namespace slice::block

@@ -1,0 +1,113 @@
+// Through a worker of the proxy, to servers that are toys.
+#include "block/file_calls.h"
+
+#include <gtest/gtest.h>
+
+#include "proxy/testing/toy_ensemble.h"
+
+namespace slice::block {
+namespace {
+
+using namespace std::chrono_literals;
+using proxy::testing::pattern;
+using proxy::testing::ToyEnsemble;
+
+constexpr std::uint64_t kFile = 42, kBegin = 64 << 10;
+constexpr std::size_t kBytes = 300 << 10;
+
+class FileCallsTest : public ::testing::Test {
+ protected:
+  FileCallsTest() {
+    ensemble.sizes[kFile] = kBegin + (1 << 20);
+    calls.emplace(
+        ensemble.loop,
+        [this](proxy::Client& client, Buffer message) {
+          return ensemble.worker->take(client, std::move(message));
+        },
+        ensemble.handle(kFile),
+        FileCalls::Options{
+            .name = {0x7f000001, 900}, .first_xid = 5, .again = 200ms, .busy_pause = 10ms, .patience = 5s});
+  }
+  template <class T>
+  static Task<void> keep(Task<T> task, std::optional<T>& out) {
+    out.emplace(co_await std::move(task));
+  }
+  template <class T>
+  T run(Task<T> task) {
+    std::optional<T> done;
+    spawn(keep(std::move(task), done));
+    EXPECT_TRUE(ensemble.run_until([&] { return done.has_value(); }));
+    return std::move(*done);
+  }
+  Result<Verifier> write(const std::vector<std::uint8_t>& data) {
+    return run(calls->write(kBegin, data, false));
+  }
+  std::vector<std::uint8_t> read() {
+    std::vector<std::uint8_t> into(kBytes);
+    const Status status = run(calls->read(kBegin, into));
+    EXPECT_TRUE(status) << status.error().message;
+    return into;
+  }
+  proxy::testing::ToyServer& node() { return ensemble.server(wire::Role::kStorage); }
+
+  ToyEnsemble ensemble;
+  std::optional<FileCalls> calls;
+};
+
+TEST_F(FileCallsTest, ReadsOverAllServersWhatItWrote) {
+  const auto data = pattern(kBytes, 1);
+  const auto verifier = write(data);
+  ASSERT_TRUE(verifier) << verifier.error().message;
+  EXPECT_EQ(read(), data);
+  const auto committed = run(calls->commit());
+  ASSERT_TRUE(committed);
+  EXPECT_EQ(*committed, *verifier);
+}
+
+TEST_F(FileCallsTest, GoesOnBehindWhatAServerTook) {
+  node().write_at_most = 10'000;
+  const auto data = pattern(kBytes, 2);
+  ASSERT_TRUE(write(data));
+  EXPECT_EQ(read(), data);
+}
+
+TEST_F(FileCallsTest, ComesAgainWhereItIsToldTo) {
+  node().fail_with = nfs3::Status::kJukebox;
+  ensemble.loop.after(300ms, [this] { node().fail_with = nfs3::Status::kOk; });
+  EXPECT_TRUE(write(pattern(kBytes, 3)));
+}
+
+TEST_F(FileCallsTest, SendsTheSameCallAgainWhereThereIsNoAnswer) {
+  node().drops = 1;
+  const auto data = pattern(kBytes, 4);
+  EXPECT_TRUE(write(data));
+  EXPECT_EQ(read(), data);
+}
+
+TEST_F(FileCallsTest, ErrorsAreTold) {
+  const std::pair<nfs3::Status, Errc> all[] = {{nfs3::Status::kStale, Errc::kStale},
+                                               {nfs3::Status::kNoSpc, Errc::kNoSpace},
+                                               {nfs3::Status::kDquot, Errc::kQuota},
+                                               {nfs3::Status::kIo, Errc::kIo}};
+  for (const auto& [status, code] : all) {
+    for (const auto& server : ensemble.servers) server->fail_with = status;
+    const auto written = write(pattern(kBytes, 5));
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code, code) << written.error().message;
+  }
+}
+
+TEST_F(FileCallsTest, AfterItsPatienceItGivesUp) {
+  for (const auto& server : ensemble.servers) server->fail_with = nfs3::Status::kJukebox;
+  const auto written = write(pattern(kBytes, 6));
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Errc::kTimedOut);
+}
+
+TEST_F(FileCallsTest, TheFilesEndIsAnError) {
+  std::vector<std::uint8_t> into(4096);
+  EXPECT_FALSE(run(calls->read(kBegin + (1 << 20), into)));
+}
+
+}  // namespace
+}  // namespace slice::block

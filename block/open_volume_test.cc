@@ -1,0 +1,244 @@
+#include "block/open_volume.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "common/manual_loop.h"
+
+namespace slice::block {
+namespace {
+
+constexpr std::uint64_t kBegin = 64 << 10, kSize = 8 << 20;
+
+// A file whose server can be started anew: what was not committed is lost then. Answers wait until release().
+class FakeFile : public VolumeFile {
+ public:
+  FakeFile() : durable(kBegin + kSize), now(kBegin + kSize) {
+    std::ranges::fill(durable.span(), std::uint8_t{0});
+    std::ranges::fill(now.span(), std::uint8_t{0});
+  }
+  void restart() {
+    std::ranges::copy(durable.view(), now.data());
+    ++verifier.value;
+    ++restarts;
+  }
+  Task<Status> read(std::uint64_t offset, ByteSpan into) override {
+    EXPECT_LE(into.size(), kMostBytes);
+    std::ranges::copy(now.view().subspan(offset, into.size()), into.begin());
+    co_await answer();
+    if (failure) co_return fail(*failure);
+    co_return Status{};
+  }
+  Task<Result<Verifier>> write(std::uint64_t offset, ByteView data, bool sync) override {
+    EXPECT_LE(data.size(), kMostBytes);
+    EXPECT_GE(offset, kBegin);
+    ++writes;
+    if (failure) co_return fail(*failure);
+    std::ranges::copy(data, now.data() + offset);
+    if (sync) std::ranges::copy(data, durable.data() + offset);
+    const Verifier at = verifier;
+    co_await answer();
+    co_return at;
+  }
+  Task<Result<Verifier>> commit() override {
+    ++commits;
+    if (failure) co_return fail(*failure);
+    std::ranges::copy(now.view(), durable.data());
+    const Verifier at = verifier;
+    co_await answer();
+    co_return at;
+  }
+  void release() {
+    for (const auto& each : std::exchange(held, {})) each.set(true);
+  }
+
+  Buffer durable, now;
+  Verifier verifier{1};
+  std::optional<Error> failure;
+  bool hold = false;
+  unsigned writes = 0, commits = 0, restarts = 0;
+
+ private:
+  Task<void> answer() {
+    if (!hold) co_return;
+    held.emplace_back();
+    const auto mine = held.back();
+    co_await mine;
+  }
+  std::vector<OneShot<bool>> held;
+};
+
+class OpenVolumeTest : public ::testing::Test {
+ protected:
+  OpenVolumeTest() {
+    auto owned = std::make_unique<FakeFile>();
+    file = owned.get();
+    volume = std::make_unique<OpenVolume>(loop, std::move(owned),
+                                          OpenVolume::Options{.name = "v",
+                                                              .begin = kBegin,
+                                                              .size = kSize,
+                                                              .most_unflushed = 2 << 20,
+                                                              .on_taken_away = [this] { ++taken_away; }},
+                                          figures);
+  }
+  template <class T>
+  static Task<void> keep(Task<T> task, std::optional<T>& out) {
+    out.emplace(co_await std::move(task));
+  }
+  Status run(Task<Status> task) {
+    std::optional<Status> done;
+    spawn(keep(std::move(task), done));
+    for (int i = 0; i < 100 && !done; ++i) loop.advance(std::chrono::milliseconds(1));
+    EXPECT_TRUE(done);
+    return done ? std::move(*done) : Status{};
+  }
+  static Buffer bytes(std::size_t size, std::uint8_t with) {
+    Buffer out(size);
+    std::ranges::fill(out.span(), with);
+    return out;
+  }
+  Status write(std::uint64_t offset, std::size_t size, std::uint8_t with, bool durable = false) {
+    return run(volume->write(offset, bytes(size, with), durable));
+  }
+  int byte_at(std::uint64_t offset) {
+    Buffer into(1);
+    EXPECT_TRUE(run(volume->read(offset, into.span())));
+    return into.data()[0];
+  }
+  int durable_at(std::uint64_t offset) const { return file->durable.data()[kBegin + offset]; }
+
+  ManualLoop loop;
+  Metrics metrics;
+  OpenVolume::Figures figures{metrics};
+  FakeFile* file = nullptr;
+  std::unique_ptr<OpenVolume> volume;
+  int taken_away = 0;
+};
+
+TEST_F(OpenVolumeTest, ReadsWhatWasWritten) {
+  EXPECT_TRUE(write(0, 3 << 20, 5));
+  EXPECT_EQ(byte_at(0), 5);
+  EXPECT_EQ(byte_at((3 << 20) - 1), 5);
+  EXPECT_EQ(byte_at(3 << 20), 0);
+  EXPECT_TRUE(run(volume->write_zeroes(4096, 2 << 20, false)));
+  EXPECT_EQ(byte_at(4096), 0);
+  EXPECT_EQ(byte_at(4095), 5);
+}
+
+TEST_F(OpenVolumeTest, AFlushMakesItDurableAndWithoutWritesAsksNobody) {
+  EXPECT_TRUE(write(0, 512, 5));
+  EXPECT_EQ(durable_at(0), 0);
+  EXPECT_TRUE(run(volume->flush()));
+  EXPECT_EQ(durable_at(0), 5);
+  EXPECT_EQ(metrics.counter("volume_unflushed_bytes").value(), 0u);
+  EXPECT_TRUE(run(volume->flush()));
+  EXPECT_EQ(file->commits, 1u);
+}
+
+TEST_F(OpenVolumeTest, WhatAServerLostIsReadAndWrittenAgain) {
+  EXPECT_TRUE(write(0, 512, 5));
+  EXPECT_EQ(metrics.counter("volume_unflushed_bytes").value(), 512u);
+  file->restart();
+  EXPECT_EQ(byte_at(0), 5) << "though the server has zeros";
+  EXPECT_TRUE(write(512, 512, 6));
+  EXPECT_TRUE(run(volume->flush()));
+  EXPECT_EQ(durable_at(0), 5);
+  EXPECT_EQ(durable_at(512), 6);
+  EXPECT_EQ(metrics.counter("volume_repeated_bytes_total").value(), 512u)
+      << "the other came after the restart";
+}
+
+TEST_F(OpenVolumeTest, WhatIsDurableIsNotUndoneByWhatIsWrittenAgain) {
+  EXPECT_TRUE(write(0, 1024, 5));
+  EXPECT_TRUE(write(0, 512, 9, true));
+  file->restart();
+  EXPECT_TRUE(run(volume->flush()));
+  EXPECT_EQ(durable_at(0), 9);
+  EXPECT_EQ(durable_at(512), 5);
+}
+
+TEST_F(OpenVolumeTest, AFlushThatFailsKeepsWhatItHas) {
+  EXPECT_TRUE(write(0, 512, 5));
+  file->restart();
+  file->failure = Error{Errc::kIo, "broken"};
+  EXPECT_FALSE(run(volume->flush()));
+  file->failure.reset();
+  EXPECT_EQ(byte_at(0), 5);
+  EXPECT_TRUE(run(volume->flush()));
+  EXPECT_EQ(durable_at(0), 5);
+}
+
+// Who overlaps is done one after the other, so that all servers and this have the same one last.
+TEST_F(OpenVolumeTest, OverlappingWritesAreDoneInTheirOrder) {
+  file->hold = true;
+  std::optional<Status> first, second, beside;
+  spawn(keep(volume->write(0, bytes(1024, 1), false), first));
+  spawn(keep(volume->write(512, bytes(1024, 2), false), second));
+  spawn(keep(volume->write(4096, bytes(512, 3), false), beside));
+  EXPECT_EQ(file->writes, 2u);
+  file->release();
+  loop.advance(std::chrono::milliseconds(1));
+  EXPECT_TRUE(first && beside);
+  EXPECT_EQ(file->writes, 3u);
+  file->release();
+  loop.advance(std::chrono::milliseconds(1));
+  ASSERT_TRUE(second);
+  file->hold = false;
+  EXPECT_EQ(byte_at(511), 1);
+  EXPECT_EQ(byte_at(512), 2);
+}
+
+TEST_F(OpenVolumeTest, OnlySoMuchIsKept) {
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(write(std::uint64_t{1 << 20} * i, 1 << 20, 7));
+  EXPECT_GE(file->commits, 2u);
+  EXPECT_LE(metrics.counter("volume_unflushed_bytes").value(), 2u << 20);
+}
+
+TEST_F(OpenVolumeTest, AnotherOpenerIsToldOfOnce) {
+  EXPECT_TRUE(write(0, 512, 5));
+  file->failure = Error{Errc::kStale, "opened"};
+  const Status refused = write(0, 512, 6);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kStale);
+  EXPECT_FALSE(run(volume->flush()));
+  EXPECT_EQ(taken_away, 1);
+  EXPECT_EQ(metrics.counter("volume_taken_away_total").value(), 1u);
+}
+
+// Whatever is lost at whatever moment: what was acknowledged is read, and what was flushed is durable.
+TEST_F(OpenVolumeTest, NothingIsLostByAnyRestart) {
+  std::mt19937 random(5);
+  constexpr std::uint64_t kBlock = 512, kBlocks = 64;
+  std::vector<int> acknowledged(kBlocks, 0), flushed(kBlocks, 0);
+  for (int i = 0; i < 4000; ++i) {
+    const std::uint64_t block = random() % kBlocks,
+                        count = std::min<std::uint64_t>(1 + random() % 8, kBlocks - block);
+    switch (random() % 10) {
+      case 0:
+        file->restart();
+        break;
+      case 1:
+        ASSERT_TRUE(run(volume->flush()));
+        flushed = acknowledged;
+        break;
+      default: {
+        const int value = 1 + static_cast<int>(random() % 250);
+        const bool durable = random() % 5 == 0;
+        ASSERT_TRUE(write(block * kBlock, count * kBlock, static_cast<std::uint8_t>(value), durable));
+        for (std::uint64_t b = block; b < block + count; ++b) acknowledged[b] = value;
+        for (std::uint64_t b = block; durable && b < block + count; ++b) flushed[b] = value;
+      }
+    }
+    const std::uint64_t any = random() % kBlocks;
+    ASSERT_EQ(byte_at(any * kBlock + 7), acknowledged[any]) << i;
+    if (flushed[any] == acknowledged[any] && flushed[any] != 0)
+      ASSERT_EQ(durable_at(any * kBlock + 7), flushed[any]) << i;
+  }
+  EXPECT_GT(file->restarts, 100u);
+}
+
+}  // namespace
+}  // namespace slice::block
