@@ -171,7 +171,7 @@ TEST(NbdJudge, DevicesErrors) {
   EXPECT_EQ(error_number_of({Errc::kUnavailable, ""}), ErrorNumber::kIo);
 }
 
-class BudgetUser : public ByteBudget::User {
+class BudgetUser final : public ByteBudget::User {
  public:
   BudgetUser(ByteBudget& budget, std::size_t wants) : budget_(budget), wants_(wants) { on_room(); }
   void on_room() override { has_ = budget_.take(*this, wants_); }

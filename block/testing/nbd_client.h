@@ -2,6 +2,7 @@
 #ifndef SLICE_BLOCK_TESTING_NBD_CLIENT_H
 #define SLICE_BLOCK_TESTING_NBD_CLIENT_H
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -159,7 +160,8 @@ class NbdClient {
 
   // False where the server has closed, or takes nothing for a while.
   bool send(ByteView bytes) {
-    for (int tries = 0; !bytes.empty() && tries < 500 && !closed_;) {
+    const auto unsaid = [&] { return !bytes.empty() || (tls_ != nullptr && tls_->has_to_say()); };
+    for (int tries = 0; unsaid() && tries < 500 && !closed_;) {
       const ssize_t n = write(bytes);
       if (n < 0 && errno != EAGAIN) return false;
       if (n < 0) {
@@ -169,7 +171,7 @@ class NbdClient {
       }
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     }
-    return bytes.empty();
+    return !unsaid();
   }
   bool send(const Buffer& bytes) { return send(bytes.view()); }
   // Of what came the next bytes; fewer where no more come.
@@ -289,6 +291,7 @@ class NbdClient {
  private:
   NbdClient(rpc::EpollLoop& loop, int fd, bool reads) : loop_(loop), fd_(fd), reads_(reads) {}
   void begin() {
+    ::fcntl(fd_, F_SETFL, O_NONBLOCK);
     if (reads_) loop_.watch(fd_, EPOLLIN, [this](std::uint32_t) { on_readable(); });
   }
   ssize_t write(ByteView bytes) {
