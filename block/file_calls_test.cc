@@ -12,13 +12,13 @@ using namespace std::chrono_literals;
 using proxy::testing::pattern;
 using proxy::testing::ToyEnsemble;
 
-constexpr std::uint64_t kFile = 42, kBegin = 64 << 10;
+constexpr std::uint64_t kFile = 42, kDataBegin = 64 << 10;
 constexpr std::size_t kBytes = 300 << 10;
 
 class FileCallsTest : public ::testing::Test {
  protected:
   FileCallsTest() {
-    ensemble.sizes[kFile] = kBegin + (1 << 20);
+    ensemble.sizes[kFile] = kDataBegin + (1 << 20);
     calls.emplace(
         ensemble.loop,
         [this](proxy::Client& client, Buffer message) {
@@ -40,17 +40,17 @@ class FileCallsTest : public ::testing::Test {
     return std::move(*done);
   }
   Result<Verifier> write(const std::vector<std::uint8_t>& data) {
-    return run(calls->write(kBegin, data, false));
+    return run(calls->write(kDataBegin, data, false));
   }
   std::vector<std::uint8_t> read() {
     std::vector<std::uint8_t> into(kBytes);
-    const Status status = run(calls->read(kBegin, into));
+    const Status status = run(calls->read(kDataBegin, into));
     EXPECT_TRUE(status) << status.error().message;
     return into;
   }
   proxy::testing::ToyServer& node() { return ensemble.server(wire::Role::kStorage); }
 
-  ToyEnsemble ensemble;
+  ToyEnsemble ensemble{{.own = true}};
   std::optional<FileCalls> calls;
 };
 
@@ -106,7 +106,7 @@ TEST_F(FileCallsTest, AfterItsPatienceItGivesUp) {
 
 TEST_F(FileCallsTest, TheFilesEndIsAnError) {
   std::vector<std::uint8_t> into(4096);
-  EXPECT_FALSE(run(calls->read(kBegin + (1 << 20), into)));
+  EXPECT_FALSE(run(calls->read(kDataBegin + (1 << 20), into)));
 }
 
 }  // namespace

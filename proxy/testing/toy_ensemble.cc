@@ -104,9 +104,10 @@ Task<rpc::Outcome> ToyServer::handle(const rpc::Call& call, rpc::XdrWriter& resu
     --drops;
     co_return rpc::Outcome::kDrop;
   }
-  EXPECT_TRUE(call.forwarded);
+  EXPECT_NE(call.forwarded, ensemble_.options_.own);
+  EXPECT_EQ(call.own, ensemble_.options_.own);
   EXPECT_TRUE(call.client.address.is_loopback());
-  EXPECT_EQ(call.credential.uid, 1234u);
+  EXPECT_EQ(call.credential.uid, ensemble_.options_.own ? rpc::AuthSys{}.uid : 1234u);
   if (hold) {
     OneShot<bool> go;
     held_.push_back(go);
@@ -297,7 +298,7 @@ ToyEnsemble::ToyEnsemble(ToyOptions options) : options_(options) {
       metrics);
   Worker::Options worker_options;
   worker_options.tables = memory.tables();
-  worker_options.sender = {99, memory.tables().config};
+  worker_options.sender = {.index = 99, .config = memory.tables().config, .own = options.own};
   worker_options.config = &config;
   worker_options.settings = &settings.emplace(settings_of(config));
   worker_options.limits = options.limits;

@@ -40,6 +40,7 @@ struct ToyOptions {
   const rpc::Tls* tls = nullptr;  // that clients may ask for
   GssService* gss = nullptr;      // by which users may come
   Duration late = std::chrono::seconds(10);
+  bool own = false;  // calls are the worker's own (Sender::own)
 };
 
 class ToyEnsemble;
@@ -190,6 +191,7 @@ class ToyEnsemble {
   void learn(std::uint64_t fileid);  // makes the proxy know the file's attributes
 
  private:
+  friend class ToyServer;
   ToyOptions options_;
 };
 

@@ -55,6 +55,7 @@ import tracing
 import trees
 import uml
 import unprivileged
+import volumes
 import wanted
 import xdp_proof
 
@@ -369,6 +370,7 @@ SUITES = {
     "acls": (acls.acls, "access control lists on a kernel client, beside those of a tmpfs: the same outcomes, also while servers die and sites move"),
     "quotas": (quotas.quotas, "users and groups of a kernel client reach their limits; what servers count is what there is, also behind deaths and moves of sites"),
     "trees": (trees.trees, "directories with exports and a quota of their own: a kernel client, callers by hand, servers that die and sites that move"),
+    "volumes": (volumes.volumes, "raw volumes: block clients of others, fio with every byte checked, a file system; servers die, and another host opens one"),
     "locks": (locks.locks, "kernel clients lock files of one volume; clients and every server are killed meanwhile: no lock is lost, none is had by two"),
     "options": (mount_options.options, "each option of nfs(5) and each word of exports(5), as docs/options.md has it"),
     "libnfs": (libnfs, "libnfs's own tools copy files in and out"),
@@ -421,4 +423,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"acls", "trees", "away", "kerberos", "kerberos-peer", "address6", "ipv6", "quotas", "address", "locks", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "encryption", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"acls", "trees", "volumes", "away", "kerberos", "kerberos-peer", "address6", "ipv6", "quotas", "address", "locks", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "encryption", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

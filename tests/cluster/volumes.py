@@ -1,0 +1,295 @@
+"""The suite `volumes`: raw volumes (docs/raw-volumes.md). Block clients of others over slice-blockd: qemu's, libnbd's, fio with every byte checked, and
+a kernel's with a file system on it; servers are killed meanwhile, what is not flushed included; another host opens the volume, and the first one
+neither writes nor reads any more; NFS clients get nowhere near."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+import uml
+from reload import Steps, mounted
+
+LEGS = (105, 106)  # of the two hosts that serve volumes
+MIB = 1 << 20
+PORT = 10809
+STARTS, ENDS = 30, 30  # seconds
+CHECKED = "--verify=crc32c --verify_fatal=1 --serialize_overlap=1 --randrepeat=0 --group_reporting --minimal"
+FILE_SYSTEM = """
+set -e
+nbd-client {host} {port} -N {name} /dev/nbd0 {more}
+mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/nbd0
+mkdir -p /tmp/v && mount /dev/nbd0 /tmp/v
+cp -r /usr/share/zoneinfo /tmp/v/ && sync
+(cd /tmp/v && find zoneinfo -type f | sort | xargs md5sum) > /tmp/before
+echo READY
+while ! test -e /run/slice/control/go; do sleep 0.2; done
+dd if=/dev/zero of=/tmp/v/big bs=1M count=24 conv=fsync 2> /dev/null
+umount /tmp/v && e2fsck -fn /dev/nbd0 > /tmp/fsck 2>&1 || (cat /tmp/fsck; exit 1)
+nbd-client -d /dev/nbd0 > /dev/null
+nbd-client {host} {port} -N {name} /dev/nbd0 {more}
+mount -o ro /dev/nbd0 /tmp/v && (cd /tmp/v && md5sum --quiet -c /tmp/before) && test $(stat -c %s /tmp/v/big) = 25165824
+umount /tmp/v && nbd-client -d /dev/nbd0 > /dev/null
+"""
+
+
+class Blockd:
+    """slice-blockd on a host of its own."""
+
+    def __init__(self, target, leg, *words):
+        self.target = target
+        self.host = f"10.77.{leg}.2"
+        self.namespace = f"{target.facts['proxy'].removesuffix('-proxy')}-host{leg}"
+        self.folder = pathlib.Path(target.facts["config"]).parent / f"blockd{leg}"
+        self.folder.mkdir()
+        target.add_leg(f"host{leg}", self.namespace, leg)
+        self.socket, self.log = self.folder / "nbd.sock", self.folder / "log"
+        self.words, self.process = words, None
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                ["nsenter", f"--net=/run/netns/{self.namespace}", str(self.target.bin_dir / "slice-blockd"), "--config", self.target.facts["config"], "--unix",
+                 str(self.socket), "--listen", self.host, "--allow", "10.77.0.0/16", "--metrics", f"{self.host}:9100", *self.words], stdout=log, stderr=log)
+        end = time.monotonic() + STARTS
+        while time.monotonic() < end and (not self.socket.exists() or "serves NBD" not in self.log.read_text()):
+            time.sleep(0.1)
+
+    def end(self, number=signal.SIGTERM):
+        if self.process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+        self.process.wait(ENDS)
+        self.process = None
+
+    def hang_up(self):
+        os.kill(self.process.pid, signal.SIGHUP)
+
+    def at(self, name):
+        return f"nbd+unix:///{name}?socket={self.socket}"
+
+    def metric(self, name):
+        page = subprocess.run(["nsenter", f"--net=/run/netns/{self.namespace}", "python3", "-c", "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())",
+                               f"http://{self.host}:9100/metrics"], capture_output=True, text=True, check=True).stdout
+        return sum(float(value) for value in re.findall(rf"^slice_{name}(?:{{.*}})? (\S+)$", page, re.M))
+
+
+class Scene:
+    def __init__(self, target, guest, folder):
+        self.target, self.guest, self.folder, self.ok = target, guest, folder, True
+
+    def say(self, ok, what, got=""):
+        print(f"{'ok' if ok else 'not ok'} volumes {what}{'' if ok or got == '' else f': {got}'}", flush=True)
+        self.ok &= bool(ok)
+        return bool(ok)
+
+    def runs(self, what, *words, timeout=180):
+        """A program of others, on this host."""
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=timeout, cwd=self.folder)
+        self.say(done.returncode == 0, what, f"exit code {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
+        return done.stdout
+
+    def fails(self, what, *words):
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=180, cwd=self.folder)
+        self.say(done.returncode != 0, what, done.stdout[-500:])
+        return done.stdout + done.stderr
+
+    def volume(self, *words, check=True):
+        return self.target.slicectl("volume", *words, check=check)
+
+    def listed(self):
+        return {volume["name"]: volume for volume in json.loads(self.target.slicectl("--json", "volume", "list").stdout)["volumes"]}
+
+    def qemu_io(self, what, blockd, name, *commands, good=True):
+        words = ["qemu-io", "-f", "raw", "-t", "writeback", blockd.at(name), *(word for command in commands for word in ("-c", command))]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        said = done.stdout + done.stderr
+        works = done.returncode == 0 and "failed" not in said and "error" not in said.lower()
+        self.say(works == good, what, said[-800:])
+
+
+def made(scene, copies):
+    scene.say(not scene.listed() and "no raw volumes" in scene.volume("list").stdout, "there are none")
+    scene.volume("create", "disk1", "--size", "96MiB", "--copies", str(copies))
+    scene.volume("create", "disk2", "--size", "32MiB", "--copies", "1", "--stripe-unit", "128KiB")
+    volumes = scene.listed()
+    scene.say(volumes["disk1"]["size"] == 96 * MIB and volumes["disk1"]["copies"] == copies and volumes["disk1"]["used"] < MIB, "one of 96 MiB, sparse", volumes)
+    scene.say(volumes["disk2"]["stripe_unit"] == 128 << 10, "and one with another stripe unit", volumes)
+    for what, words, code in (("the same name again", ("create", "disk1", "--size", "1MiB"), 1), ("no size", ("create", "x"), 2), ("an odd one", ("create", "x", "--size", "1000"), 2),
+                              ("a name with a slash", ("create", "a/b", "--size", "1MiB"), 2), ("smaller, without a word", ("resize", "disk2", "--size", "1MiB"), 1),
+                              ("one that there is not", ("status", "none"), 1)):
+        done = scene.volume(*words, check=False)
+        scene.say(done.returncode == code, f"refused: {what}", done)
+
+
+def block_clients(scene, blockd):
+    info = json.loads(scene.runs("nbdinfo lists them", "nbdinfo", "--json", "--list", f"nbd+unix://?socket={blockd.socket}"))
+    sizes = {export["export-name"]: export["export-size"] for export in info["exports"]}
+    scene.say(sizes == {"disk1": 96 * MIB, "disk2": 32 * MIB}, "with their sizes", sizes)
+    scene.qemu_io("qemu-io reads zeros, writes, flushes and reads", blockd, "disk1", "read -P 0 0 8M", "write -P 0x11 1M 3M", "write -f -P 0x22 4096 512", "flush",
+                  "read -P 0x11 1M 3M", "read -P 0x22 4096 512", "read -P 0 0 4096", "write -z 2M 1M", "read -P 0 2M 1M", "read -P 0x11 3M 1M")
+    scene.qemu_io("and again, from a connection of its own", blockd, "disk1", "read -P 0x11 1M 1M", "read -P 0 2M 1M")
+    scene.qemu_io("nothing behind the end", blockd, "disk2", "write -P 1 32M 512", good=False)
+    image = scene.folder / "image"
+    image.write_bytes(os.urandom(20 * MIB) + bytes(12 * MIB))
+    scene.runs("nbdcopy copies an image in", "nbdcopy", "--flush", image, blockd.at("disk2"))
+    scene.runs("qemu-img finds the same", "qemu-img", "compare", "-f", "raw", "-F", "raw", image, blockd.at("disk2"))
+    scene.runs("nbdcopy copies it out", "nbdcopy", blockd.at("disk2"), scene.folder / "copy")
+    scene.say((scene.folder / "copy").read_bytes() == image.read_bytes(), "the same bytes")
+    status = scene.volume("status", "disk2").stdout
+    scene.say("stored" in status and "store" in status, "slicectl volume status", status)
+    scene.say(20 * MIB <= scene.listed()["disk2"]["used"] <= 34 * MIB, "what is stored of it", scene.listed()["disk2"])
+
+
+def fio(blockd, name, *words):
+    # The engine's own options come behind it.
+    return ["fio", "--name=volume", "--ioengine=nbd", f"--uri={blockd.at(name)}", *CHECKED.split(), *words]
+
+
+def deaths(scene, blockd, scale):
+    """fio writes, so slowly that it takes its time, and then checks what it wrote; every kind of server is killed meanwhile, one after the other."""
+    seconds = max(20 * scale, 8)
+    for what, mib, words in (("small writes", 24, ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--fsync=64")),
+                             ("large ones", 64, ("--rw=write", "--bs=1M", "--iodepth=4", "--fsync=16")),
+                             ("of many sizes", 16, ("--rw=randwrite", "--bsrange=512-64k", "--blockalign=512", "--iodepth=8"))):
+        load = subprocess.Popen(fio(blockd, "disk1", *words, f"--size={mib}M", f"--rate={int(mib * MIB / seconds)}", "--do_verify=1"), stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, cwd=scene.folder)
+        killed = 0
+        while load.poll() is None:
+            for name in (*scene.target.servers("store"), "coord1", "dir1", "manager1"):
+                if load.poll() is None:
+                    scene.target.kill_and_start(name)
+                    killed += 1
+                    time.sleep(1)
+        said = load.communicate()[0]
+        scene.say(load.returncode == 0 and killed > 5, f"fio: {what}, while {killed} processes are killed", said[-1500:])
+    scene.target.wait_serving()
+
+
+def lost_with_memory(scene, blockd, copies):
+    """A node that loses what was not flushed (as with its power): blockd reads it from what it kept, and writes it again at the flush."""
+    repeated = blockd.metric("volume_repeated_bytes_total")
+    client = subprocess.Popen(["qemu-io", "-f", "raw", "-t", "writeback", blockd.at("disk1")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def ask(*commands):
+        for command in commands:
+            client.stdin.write(command + "\n")
+        client.stdin.flush()
+
+    ask("write -P 0x77 16M 4M")
+    end = time.monotonic() + 20
+    while blockd.metric("volume_unflushed_bytes") < 4 * MIB and time.monotonic() < end:
+        time.sleep(0.1)
+    for name in scene.target.servers("store"):
+        scene.target.kill_and_start(name)
+    scene.target.wait_serving()
+    ask("read -P 0x77 16M 4M", "flush", "read -P 0x77 16M 4M", "quit")
+    said = client.communicate(timeout=120)[0]
+    scene.say("failed" not in said and said.count("read 4194304/4194304") == 2, "what was not flushed is there after kill -9 of all nodes", said)
+    again = blockd.metric("volume_repeated_bytes_total") - repeated
+    scene.say(again >= 4 * MIB, f"and was written again: {again / MIB:.0f} MiB (copies: {copies})")
+
+
+def another_host(scene, first, second):
+    """The volume is opened on another host: from then on the first one has nothing of it."""
+    holds = subprocess.Popen(["qemu-io", "-f", "raw", "-t", "writeback", first.at("disk1")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    holds.stdin.write("write -P 0x31 0 1M\nflush\n")
+    holds.stdin.flush()
+    end = time.monotonic() + 20
+    while first.metric("volume_open") < 1 and time.monotonic() < end:
+        time.sleep(0.1)
+    time.sleep(1)
+    epoch = scene.listed()["disk1"]["epoch"]
+    scene.qemu_io("another host opens it, and reads what was written", second, "disk1", "read -P 0x31 0 1M", "write -P 0x32 0 1M", "flush")
+    scene.say(scene.listed()["disk1"]["epoch"] == epoch + 1, "its epoch is the next", scene.listed()["disk1"])
+    holds.stdin.write("write -P 0x33 0 1M\nread 0 512\nflush\nquit\n")
+    said = holds.communicate(timeout=60)[0]
+    scene.say(said.count("failed") >= 2, "the first one's write and read fail", said)
+    scene.say(first.metric("volume_taken_away_total") == 1 and "opened elsewhere" in first.log.read_text(), "it says why")
+    scene.qemu_io("nor does it take the volume back", first, "disk1", "read 0 512", good=False)
+    scene.qemu_io("the other one's bytes are there", second, "disk1", "read -P 0x32 0 1M")
+    first.hang_up()
+    time.sleep(0.5)
+    scene.qemu_io("told to (SIGHUP), it does", first, "disk1", "read -P 0x32 0 1M", "write -P 0x34 0 512")
+
+
+def nfs_clients(scene):
+    code, said = scene.guest_steps.run("ls /mnt/.volumes")
+    scene.say(code != 0 and "ermission denied" in said, "an NFS client gets nowhere in /.volumes", said)
+    code, said = scene.guest_steps.run("mv /mnt/.volumes /mnt/mine || rmdir /mnt/.volumes")
+    scene.say(code != 0, "nor does it move it", said)
+    made_tree = scene.target.slicectl("tree", "make", "/.volumes", check=False)
+    scene.say(made_tree.returncode == 1, "and no exports are made for it", made_tree)
+
+
+def file_system(scene, blockd, copies):
+    """ext4 by a kernel's own client, while storage nodes die."""
+    script = FILE_SYSTEM.format(host=blockd.host, port=PORT, name="disk1", more="-p -t 60")
+    guest = uml.Guest(scene.target.netns, scene.target.server, ["sh", "-c", script], mount=False, modules=("drivers/block/nbd",), timeout=240)
+    with guest:
+        ready = guest.says("READY")
+        scene.say(ready, "mkfs and files in a guest", guest.text[-800:])
+        for name in scene.target.servers("store"):
+            scene.target.kill_and_start(name)
+        (guest.folder / "go").touch()
+        scene.say(guest.wait() == 0, "all files are whole, and so is the file system, after storage nodes were killed", guest.text[-1200:])
+
+
+def changed(scene, blockd):
+    scene.volume("resize", "disk2", "--size", "48MiB")
+    scene.qemu_io("larger, with zeros behind", blockd, "disk2", "read -P 0 32M 16M", "write -P 5 47M 1M", "read -P 5 47M 1M")
+    scene.volume("resize", "disk2", "--size", "16MiB", "--shrink")
+    scene.qemu_io("smaller", blockd, "disk2", "read 15M 1M")
+    scene.qemu_io("what was behind is gone", blockd, "disk2", "read 16M 512", good=False)
+
+
+def removed(scene):
+    checked = scene.target.slicectl("fsck", "--data", check=False)
+    scene.say(checked.returncode == 0, "fsck --data", checked.stdout[-800:])
+    for name in ("disk1", "disk2"):
+        scene.volume("remove", name)
+    scene.say(not scene.listed(), "removed", scene.listed())
+    checked = scene.target.slicectl("fsck", "--data", check=False)
+    scene.say(checked.returncode == 0, "fsck --data again", checked.stdout[-800:])
+
+
+@contextlib.contextmanager
+def ensemble(ensembles, name, **shape):
+    with tempfile.TemporaryDirectory(prefix="slice-volumes-", dir="/dev/shm") as folder, ensembles.make(name, **shape) as target, mounted(target) as guest:
+        scene = Scene(target, guest, pathlib.Path(folder))
+        scene.guest_steps = Steps(guest)
+        hosts = [Blockd(target, leg) for leg in LEGS]
+        try:
+            yield scene, *hosts
+        finally:
+            for host in hosts:
+                host.end(signal.SIGKILL)
+        (guest.folder / "end").touch()
+        scene.say(guest.wait() == 0, "the kernel client ends well", guest.text[-500:])
+
+
+def volumes(ensembles, options):
+    ok = True
+    for name, copies, shape in (("volumes", 1, {"directories": 2, "storage": 3}), ("volumes-two", 2, {"directories": 2, "storage": 3, "policy": "name-hashing"})):
+        with ensemble(ensembles, name, **shape) as (scene, first, second):
+            made(scene, copies)
+            first.start()
+            second.start()
+            block_clients(scene, first)
+            deaths(scene, first, options.scale)
+            lost_with_memory(scene, first, copies)
+            another_host(scene, first, second)
+            nfs_clients(scene)
+            file_system(scene, second, copies)
+            changed(scene, second)
+            second.end()
+            scene.say(second.process is None and not second.socket.exists(), "it ends, and its socket is gone")
+            removed(scene)
+            ok &= scene.ok
+    return ok
