@@ -277,7 +277,7 @@ TEST_F(MirroredFileTest, AWriteThatCameBeforeItsCoordinatorStartedIsNotDone) {
   EXPECT_EQ(copy.forwards, 0u);
 }
 
-// ---- openers of raw devices (docs/devices.md) ----
+// ---- openers of raw volumes (docs/raw-volumes.md) ----
 
 class OpenedFileTest : public MirroredFileTest {
  protected:

@@ -16,7 +16,7 @@ import root
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ROOT / "build/packages"
-PROGRAMS = {"slicectl": 1, "slice-load": 1, "slice-coordd": 8, "slice-dird": 8, "slice-backup": 8, "slice-fsck": 8, "slice-hostd": 8, "slice-managerd": 8, "slice-proxyd": 8, "slice-clientd": 8,
+PROGRAMS = {"slicectl": 1, "slice-load": 1, "slice-coordd": 8, "slice-dird": 8, "slice-backup": 8, "slice-fsck": 8, "slice-hostd": 8, "slice-managerd": 8, "slice-proxyd": 8, "slice-clientd": 8, "slice-blockd": 8,
             "slice-smallfiled": 8, "slice-stored": 8}
 LEFT_EMPTY = ("bin", "lib", "lib/systemd/system", "lib/sysusers.d", "share/doc", "share")  # of Slice by purging
 PODMAN = re.compile(r"^ *(systemctl start podman\S*)\n *DOCKER_HOST=unix://(\S+) docker-compose", re.M)
@@ -41,7 +41,7 @@ def made():
     """The packages; the build is there already."""
     root.said(ROOT / "deploy/package.sh", "--built")
     found = sorted(PACKAGES.glob("*.deb"))
-    expect({file.name.split("_")[0] for file in found} == {"slice-common", "slice-server", "slice-proxy", "slice-client", "slice-ctl", "slice-load"}, found)
+    expect({file.name.split("_")[0] for file in found} == {"slice-common", "slice-server", "slice-proxy", "slice-client", "slice-block", "slice-ctl", "slice-load"}, found)
     return found
 
 
@@ -138,7 +138,7 @@ def completion(there):
 
 def removed(there):
     """The packages are purged without a word; data and key stay."""
-    there.run("apt-get", "-y", "-q", "purge", "slice-server", "slice-proxy", "slice-client", "slice-ctl", "slice-load", "slice-common")
+    there.run("apt-get", "-y", "-q", "purge", "slice-server", "slice-proxy", "slice-client", "slice-block", "slice-ctl", "slice-load", "slice-common")
     left = [path for folder in LEFT_EMPTY for path in (there.folder / "usr" / folder).glob("slice*") if path.name != "slices.target"]  # systemd's own
     expect(not left, f"files stay: {left}")
     expect((there.folder / "etc/slice/ensemble.key").exists(), "the key is gone")
