@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "block/byte_stage.h"
 #include "block/nbd_handshake.h"
 #include "block/nbd_replies.h"
 #include "block/nbd_shared.h"
@@ -53,10 +54,6 @@ class NbdConnection final : public std::enable_shared_from_this<NbdConnection>, 
   void watch();
   void consume();
   bool step();
-  // Without its first bytes; none where there are not so many.
-  ByteView take(std::size_t bytes);
-  std::size_t staged() const { return stage_end_ - stage_begin_; }
-  ByteSpan room();
 
   bool take_flags();
   bool take_option();
@@ -92,8 +89,7 @@ class NbdConnection final : public std::enable_shared_from_this<NbdConnection>, 
   TimerId deadline_ = TimerId::kNone;
   MonoTime moved_{};  // when a byte came or went
 
-  Buffer stage_;  // bytes that came and were not looked at: [stage_begin_, stage_end_)
-  std::size_t stage_begin_ = 0, stage_end_ = 0;
+  ByteStage stage_;  // less than one message, where more is read
   bool consuming_ = false;
   std::uint64_t to_skip_ = 0;
 
