@@ -67,8 +67,20 @@ void NbdConnection::close(std::string_view why) {
   shared_->closed(self);
 }
 
+void NbdConnection::finish() {
+  if (in_handshake()) return close("the server ends");
+  if (stream_ == nullptr || state_ == State::kEnding) return;
+  if (state_ == State::kData) free({1, needed_});
+  data_ = {};
+  shared_->budget.leave(*this);
+  discards_ = true;  // closed with bytes unread, the kernel would take back what was written
+  say_farewell();
+  watch();
+}
+
 void NbdConnection::refuse(NbdRefusal why, std::string_view text) {
   if (stream_ == nullptr) return;
+  const auto self = shared_from_this();
   shared_->refused(why, peer_text(), text);
   close(text_of(why));
 }
@@ -108,8 +120,9 @@ bool NbdConnection::wants_bytes() const {
     case State::kAnswering:
     case State::kTls:
     case State::kRoom:
-    case State::kEnding:
       return false;
+    case State::kEnding:
+      return discards_;
     case State::kOption:
       return replies_.empty();  // each option waits for the reply to the one before
     default:
@@ -175,9 +188,11 @@ bool NbdConnection::step() {
       return take_room();
     case State::kData:
       return take_data();
+    case State::kEnding:
+      stage_.clear();
+      return false;
     case State::kAnswering:
     case State::kTls:
-    case State::kEnding:
       return false;
   }
   return false;

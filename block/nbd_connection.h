@@ -25,7 +25,10 @@ class NbdConnection final : public std::enable_shared_from_this<NbdConnection>, 
   void start();
   // Requests under way go on, and keep the device until they have ended; nobody hears of them.
   void close(std::string_view why);
-  // The same, counted, and told.
+  // Takes no more requests, and ends when the client has the replies to those under way, or does not take
+  // them.
+  void finish();
+  // Closes it, counted, and told.
   void refuse(NbdRefusal why, std::string_view text = {});
   void end(NbdEnd why);
 
@@ -91,6 +94,7 @@ class NbdConnection final : public std::enable_shared_from_this<NbdConnection>, 
 
   ByteStage stage_;  // less than one message, where more is read
   bool consuming_ = false;
+  bool discards_ = false;  // kEnding, and what still comes is of no use
   std::uint64_t to_skip_ = 0;
 
   NbdHandshake handshake_;
