@@ -67,7 +67,20 @@ void NbdConnection::close(std::string_view why) {
   shared_->closed(self);
 }
 
+void NbdConnection::finish() {
+  if (in_handshake()) return close("the server ends");
+  if (stream_ == nullptr || state_ == State::kEnding) return;
+  if (state_ == State::kData) free({1, needed_});
+  data_ = {};
+  shared_->budget.leave(*this);
+  discards_ = true;  // closed with bytes unread, the kernel would take back what was written
+  say_farewell();
+  watch();
+}
+
 void NbdConnection::refuse(NbdRefusal why, std::string_view text) {
+  if (stream_ == nullptr) return;
+  const auto self = shared_from_this();
   shared_->refused(why, peer_text(), text);
   close(text_of(why));
 }
@@ -107,8 +120,9 @@ bool NbdConnection::wants_bytes() const {
     case State::kAnswering:
     case State::kTls:
     case State::kRoom:
-    case State::kEnding:
       return false;
+    case State::kEnding:
+      return discards_;
     case State::kOption:
       return replies_.empty();  // each option waits for the reply to the one before
     default:
@@ -125,19 +139,11 @@ void NbdConnection::watch() {
   stream_->change(wanted);
 }
 
-// Behind what was not looked at, which is less than one message.
-ByteSpan NbdConnection::room() {
-  if (stage_begin_ > 0 && staged() > 0) std::memmove(stage_.data(), stage_.data() + stage_begin_, staged());
-  stage_end_ = staged();
-  stage_begin_ = 0;
-  return stage_.span().subspan(stage_end_);
-}
-
 // The data of a write goes right to where the device gets it, but for what came with its header.
 void NbdConnection::read() {
   for (int i = 0; i < kReadsARound && stream_ != nullptr && wants_bytes(); ++i) {
-    const bool direct = state_ == State::kData && staged() == 0;
-    const ByteSpan into = direct ? data_.span().subspan(data_done_) : room();
+    const bool direct = state_ == State::kData && stage_.size() == 0;
+    const ByteSpan into = direct ? data_.span().subspan(data_done_) : stage_.room();
     const ssize_t n = stream_->read(into);
     if (n == 0) return close("the client ended it");
     if (n < 0) {
@@ -146,7 +152,11 @@ void NbdConnection::read() {
       return close_broken();
     }
     moved_ = shared_->loop.now();
-    (direct ? data_done_ : stage_end_) += static_cast<std::size_t>(n);
+    if (direct) {
+      data_done_ += static_cast<std::size_t>(n);
+    } else {
+      stage_.came(static_cast<std::size_t>(n));
+    }
     consume();
     if (static_cast<std::size_t>(n) < into.size()) break;
   }
@@ -178,38 +188,32 @@ bool NbdConnection::step() {
       return take_room();
     case State::kData:
       return take_data();
+    case State::kEnding:
+      stage_.clear();
+      return false;
     case State::kAnswering:
     case State::kTls:
-    case State::kEnding:
       return false;
   }
   return false;
 }
 
-ByteView NbdConnection::take(std::size_t bytes) {
-  if (staged() < bytes) return {};
-  stage_begin_ += bytes;
-  return {stage_.data() + stage_begin_ - bytes, bytes};
-}
-
 bool NbdConnection::skip() {
-  const auto skipped = std::min<std::uint64_t>(to_skip_, staged());
-  stage_begin_ += static_cast<std::size_t>(skipped);
-  to_skip_ -= skipped;
+  to_skip_ -= stage_.take_up_to(to_skip_).size();
   if (to_skip_ > 0) return false;
   if (terms_ != nullptr) {
     state_ = State::kRoom;
     return true;
   }
   state_ = State::kAnswering;
-  NbdHandshake::Answer too_big{.bytes = {}, .refused = NbdRefusal::kMalformed};
+  NbdHandshake::Answer too_big{.refused = NbdRefusal::kMalformed, .told = "too long an option"};
   nbd::encode_option_reply(too_big.bytes, option_.option, nbd::OptionReply::kTooBig, "too long an option");
   answered(std::move(too_big));
   return true;
 }
 
 bool NbdConnection::take_flags() {
-  const ByteView bytes = take(nbd::kClientFlagsSize);
+  const ByteView bytes = stage_.take(nbd::kClientFlagsSize);
   if (bytes.empty()) return false;
   state_ = State::kOption;
   if (!handshake_.take_flags(nbd::decode_client_flags(bytes)))
@@ -219,7 +223,7 @@ bool NbdConnection::take_flags() {
 
 bool NbdConnection::take_option() {
   if (!replies_.empty()) return false;
-  const ByteView bytes = take(nbd::kOptionHeaderSize);
+  const ByteView bytes = stage_.take(nbd::kOptionHeaderSize);
   if (bytes.empty()) return false;
   const auto header = nbd::decode_option_header(bytes);
   if (!header) {
@@ -242,9 +246,9 @@ bool NbdConnection::take_option() {
 }
 
 bool NbdConnection::take_option_data() {
-  if (staged() < option_.length) return false;
+  if (stage_.size() < option_.length) return false;
   state_ = State::kAnswering;
-  spawn(serve_option(shared_from_this(), option_.option, Buffer(take(option_.length))));
+  spawn(serve_option(shared_from_this(), option_.option, Buffer(stage_.take(option_.length))));
   return true;
 }
 
@@ -257,7 +261,7 @@ void NbdConnection::answered(NbdHandshake::Answer answer) {
     (void)handshake_.take_device();
     return;
   }
-  if (answer.refused) shared_->refused(*answer.refused, peer_text(), handshake_.name());
+  if (answer.refused) shared_->refused(*answer.refused, peer_text(), answer.told);
   if (!answer.bytes.empty()) send(std::move(answer.bytes), {});
   switch (answer.next) {
     case NbdHandshake::Next::kOption:
@@ -291,14 +295,14 @@ void NbdConnection::begin_transmission() {
 
 // Somebody between could put options of his own before the client's first encrypted ones.
 void NbdConnection::begin_tls() {
-  if (staged() > 0) return refuse(NbdRefusal::kTls, "it went on in clear where TLS was to begin");
+  if (stage_.size() > 0) return refuse(NbdRefusal::kTls, "it went on in clear where TLS was to begin");
   stream_->begin_tls(*shared_->options.tls, peer_.address);
   handshake_.tls_began();
   state_ = State::kOption;
 }
 
 bool NbdConnection::take_request() {
-  const ByteView bytes = take(nbd::kRequestSize);
+  const ByteView bytes = stage_.take(nbd::kRequestSize);
   if (bytes.empty()) return false;
   const auto request = nbd::decode_request(bytes);
   if (!request) {
@@ -339,7 +343,7 @@ bool NbdConnection::take_room() {
 }
 
 bool NbdConnection::take_data() {
-  const ByteView came = take(std::min(staged(), data_.size() - data_done_));
+  const ByteView came = stage_.take_up_to(data_.size() - data_done_);
   if (!came.empty()) std::memcpy(data_.data() + data_done_, came.data(), came.size());
   data_done_ += came.size();
   if (data_done_ < data_.size()) return false;
@@ -374,7 +378,7 @@ void NbdConnection::answer(const nbd::Request& request, NbdReply reply, std::siz
 
 void NbdConnection::say_farewell() {
   state_ = State::kEnding;
-  stage_begin_ = stage_end_;
+  stage_.clear();
   set_deadline(shared_->options.patience, NbdRefusal::kSlow);
   send({}, {});
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "block/byte_stage.h"
 #include "block/nbd_handshake.h"
 #include "block/nbd_replies.h"
 #include "block/nbd_shared.h"
@@ -24,7 +25,10 @@ class NbdConnection final : public std::enable_shared_from_this<NbdConnection>, 
   void start();
   // Requests under way go on, and keep the device until they have ended; nobody hears of them.
   void close(std::string_view why);
-  // The same, counted, and told.
+  // Takes no more requests, and ends when the client has the replies to those under way, or does not take
+  // them.
+  void finish();
+  // Closes it, counted, and told.
   void refuse(NbdRefusal why, std::string_view text = {});
   void end(NbdEnd why);
 
@@ -53,10 +57,6 @@ class NbdConnection final : public std::enable_shared_from_this<NbdConnection>, 
   void watch();
   void consume();
   bool step();
-  // Without its first bytes; none where there are not so many.
-  ByteView take(std::size_t bytes);
-  std::size_t staged() const { return stage_end_ - stage_begin_; }
-  ByteSpan room();
 
   bool take_flags();
   bool take_option();
@@ -92,9 +92,9 @@ class NbdConnection final : public std::enable_shared_from_this<NbdConnection>, 
   TimerId deadline_ = TimerId::kNone;
   MonoTime moved_{};  // when a byte came or went
 
-  Buffer stage_;  // bytes that came and were not looked at: [stage_begin_, stage_end_)
-  std::size_t stage_begin_ = 0, stage_end_ = 0;
+  ByteStage stage_;  // less than one message, where more is read
   bool consuming_ = false;
+  bool discards_ = false;  // kEnding, and what still comes is of no use
   std::uint64_t to_skip_ = 0;
 
   NbdHandshake handshake_;

@@ -1,10 +1,10 @@
 #include "block/nbd_handshake.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
-
-#include "common/log.h"
 
 namespace slice::block {
 namespace {
@@ -14,7 +14,7 @@ using nbd::OptionReply;
 
 NbdHandshake::Answer short_answer(Option to, OptionReply type, std::string_view text = {},
                                   std::optional<NbdRefusal> refused = {}) {
-  NbdHandshake::Answer answer{.bytes = {}, .refused = refused};
+  NbdHandshake::Answer answer{.refused = refused};
   nbd::encode_option_reply(answer.bytes, to, type, text);
   return answer;
 }
@@ -24,8 +24,8 @@ NbdHandshake::Answer invalid_option(Option to, std::string_view text) {
 }
 
 // Nothing can be said to the client.
-NbdHandshake::Answer ended_handshake(NbdRefusal why) {
-  return {.bytes = {}, .next = NbdHandshake::Next::kEnd, .refused = why};
+NbdHandshake::Answer ended_handshake(NbdRefusal why, std::string told = {}) {
+  return {.next = NbdHandshake::Next::kEnd, .refused = why, .told = std::move(told)};
 }
 
 NbdRefusal refusal_of(const Error& error) {
@@ -34,16 +34,18 @@ NbdRefusal refusal_of(const Error& error) {
 
 // Why it cannot be opened is for this side's log.
 NbdHandshake::Answer not_open(Option to, const Error& error) {
-  switch (error.code) {
-    case Errc::kNotFound:
-      return short_answer(to, OptionReply::kUnknownExport, "there is no export of this name",
-                          refusal_of(error));
-    case Errc::kUnavailable:
-    case Errc::kTimedOut:
-      return short_answer(to, OptionReply::kShutdown, "the export cannot be opened now", refusal_of(error));
-    default:
-      return short_answer(to, OptionReply::kPolicy, "the export cannot be opened", refusal_of(error));
+  OptionReply type = OptionReply::kPolicy;
+  std::string_view text = "the export cannot be opened";
+  if (error.code == Errc::kNotFound) {
+    type = OptionReply::kUnknownExport;
+    text = "there is no export of this name";
+  } else if (error.code == Errc::kUnavailable || error.code == Errc::kTimedOut) {
+    type = OptionReply::kShutdown;
+    text = "the export cannot be opened now";
   }
+  NbdHandshake::Answer answer = short_answer(to, type, text, refusal_of(error));
+  answer.told = error.message;
+  return answer;
 }
 
 }  // namespace
@@ -74,11 +76,7 @@ Task<Status> NbdHandshake::open(std::string_view name) {
   name_ = std::move(wanted);
   if (name_.empty()) co_return fail(Errc::kNotFound, "no export is the only one");
   auto opened = co_await devices_.open(name_);
-  if (!opened) {
-    if (opened.error().code != Errc::kNotFound)
-      log_warning("cannot open '{}' for a block client: {}", short_name(name_), opened.error().message);
-    co_return fail(std::move(opened).error());
-  }
+  if (!opened) co_return fail(opened.error(), fmt::format("'{}'", short_name(name_)));
   device_ = std::move(*opened);
   co_return Status();
 }
@@ -123,8 +121,8 @@ Task<NbdHandshake::Answer> NbdHandshake::answer(Option option, Buffer data) {
 Task<NbdHandshake::Answer> NbdHandshake::export_name(Buffer data) {
   if (data.size() > nbd::kLongestName) co_return ended_handshake(NbdRefusal::kUnknownExport);
   const Status opened = co_await open(as_text(data.view()));
-  if (!opened) co_return ended_handshake(refusal_of(opened.error()));
-  Answer answer{.bytes = {}, .next = Next::kTransmission};
+  if (!opened) co_return ended_handshake(refusal_of(opened.error()), opened.error().message);
+  Answer answer{.next = Next::kTransmission};
   nbd::encode_export_name_reply(answer.bytes, info(), zeroes_);
   co_return answer;
 }

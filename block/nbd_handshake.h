@@ -27,9 +27,10 @@ class NbdHandshake {
     kEnd,           // likewise
   };
   struct Answer {
-    Buffer bytes;  // for the client
+    Buffer bytes = {};  // for the client
     Next next = Next::kOption;
     std::optional<NbdRefusal> refused = {};
+    std::string told = {};  // for the log, of what was refused
   };
   static constexpr std::uint16_t kFlags = nbd::kFixedNewstyle | nbd::kNoZeroes;  // those of the greeting
 

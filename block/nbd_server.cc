@@ -32,6 +32,12 @@ NbdServer::~NbdServer() {
   shared_->close_all();
 }
 
+void NbdServer::finish() {
+  acceptors_.clear();
+  const auto all = shared_->connections;
+  for (const auto& each : all) each->finish();
+}
+
 Result<rpc::Endpoint> NbdServer::listen(rpc::Endpoint at) {
   auto fd = rpc::listening_socket(at);
   if (!fd) return fail(std::move(fd).error());
@@ -72,8 +78,7 @@ bool NbdServer::make_room() {
   if (all.size() < shared_->options.connections) return true;
   const auto oldest = std::ranges::find_if(all, [](const auto& each) { return each->in_handshake(); });
   if (oldest == all.end()) return false;
-  const auto keep = *oldest;
-  keep->refuse(NbdRefusal::kCrowded);
+  (*oldest)->refuse(NbdRefusal::kCrowded);
   return true;
 }
 

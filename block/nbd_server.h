@@ -39,6 +39,11 @@ class NbdServer {
   // The same of a path, which is there until the server ends. Errors: UnixListener::listen().
   Status listen(std::string path);
 
+  // Takes no more connections and requests. Each connection ends when its client has the replies to what is
+  // under way: before the server goes, so that they are not lost, as long as its owner likes to wait for
+  // connections() to be 0.
+  void finish();
+
   std::size_t connections() const { return shared_->connections.size(); }
 
  private:

@@ -462,6 +462,29 @@ TEST_F(NbdServerTest, TheServerMayEndBeforeWhatIsUnderWay) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
+TEST_F(NbdServerTest, FinishingAnswersWhatIsUnderWay) {
+  serve();
+  auto client = open(), idle = open("other"), half = connect(), within = open();
+  half->greet();
+  device()->holds = true;
+  client->request(Command::kWrite, 0, 512, 0, pattern(512, 1));
+  within->request(Command::kWrite, 0, 1 << 20, 0, pattern(512, 1));  // most of it never comes
+  ASSERT_TRUE(until([&] { return device()->held.size() == 1; }));
+  server->finish();
+  EXPECT_TRUE(idle->closes());
+  EXPECT_TRUE(half->closes());
+  EXPECT_TRUE(within->closes());
+  EXPECT_EQ(server->connections(), 1u);
+  client->request(Command::kWrite, 0, 512, 0, pattern(512, 1));
+  pump();
+  EXPECT_EQ(device()->held.size(), 1u) << "no more are taken";
+  device()->release_all();
+  EXPECT_EQ(client->reply().error, ErrorNumber::kNone);
+  EXPECT_TRUE(client->closes());
+  EXPECT_EQ(server->connections(), 0u);
+  EXPECT_EQ(MemoryDevice::alive, 0);
+}
+
 TEST_F(NbdServerTest, TooManyConnections) {
   serve({.connections = 4});
   std::vector<std::unique_ptr<NbdClient>> all;

@@ -11,6 +11,7 @@ namespace slice::block {
 namespace {
 
 constexpr Duration kLook = std::chrono::seconds(1);
+constexpr std::size_t kToldMost = 200;  // bytes of what a client says, and devices of it, in a log line
 
 std::uint32_t longest_request(const NbdOptions& options, const ByteBudget& budget) {
   const std::size_t memory = std::min(options.connection_bytes, budget.most());
@@ -82,7 +83,7 @@ void NbdShared::refused(NbdRefusal why, std::string_view peer, std::string_view 
   metrics.count(why);
   if (!metrics.may_log(NbdLine::kRefused)) return;
   log_warning("refused a block client: {}{}{} from={}", text_of(why), text.empty() ? "" : ": ",
-              short_name(text), peer);
+              text.substr(0, kToldMost), peer);
 }
 
 void NbdShared::count(const nbd::Request& request, const NbdReply& reply, std::string_view peer) {
