@@ -18,7 +18,7 @@
 namespace slice::block {
 namespace {
 
-constexpr Duration kLastFlush = std::chrono::seconds(5);
+constexpr Duration kLastFlush = std::chrono::seconds(5), kLook = std::chrono::milliseconds(20);
 
 class Daemon {
  public:
@@ -183,9 +183,11 @@ void Daemon::read_files_again() {
 // What clients have not flushed they cannot expect to be kept; but it costs nothing.
 Task<void> Daemon::stop() {
   loop_.after(kLastFlush, [this] {
-    log_warning("stopped before everything was flushed");
+    log_warning("stopped before everything was answered and flushed");
     end(0);
   });
+  if (nbd_ != nullptr) nbd_->finish();
+  while (nbd_ != nullptr && nbd_->connections() > 0) co_await loop_.sleep(kLook);
   if (volumes_ != nullptr) {
     if (Status flushed = co_await volumes_->flush_all(); !flushed)
       log_error("not everything could be flushed: {}", flushed.error().message);

@@ -219,6 +219,38 @@ def another_host(scene, first, second):
     scene.qemu_io("told to (SIGHUP), it does", first, "disk1", "read -P 0x32 0 1M", "write -P 0x34 0 512")
 
 
+def host_that_stood_still(scene, first, second):
+    """What it had sent, or was about to, when it was stopped comes to nobody when it goes on: the next opener's bytes stay."""
+    load = subprocess.Popen(fio(first, "disk1", "--rw=randwrite", "--bs=64k", "--iodepth=16", "--size=32M", "--time_based", "--runtime=120"), stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, cwd=scene.folder)
+    time.sleep(3)
+    os.kill(first.process.pid, signal.SIGSTOP)
+    scene.qemu_io("a host stands still, and another opens its volume", second, "disk1", "write -P 0x51 0 32M", "flush")
+    os.kill(first.process.pid, signal.SIGCONT)
+    time.sleep(2)
+    load.kill()
+    load.wait()
+    scene.qemu_io("it goes on, and has changed nothing", second, "disk1", "read -P 0x51 0 32M")
+    scene.say("opened elsewhere" in first.log.read_text(), "it knows why")
+    first.end()
+    first.start()
+
+
+def moves(scene, blockd):
+    """A storage node is drained under the load, and comes back."""
+    last = scene.target.servers("store")[-1]
+    load = subprocess.Popen(fio(blockd, "disk1", "--rw=randwrite", "--bs=16k", "--iodepth=8", "--size=32M", "--rate=2m", "--do_verify=1"), stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, cwd=scene.folder)
+    scene.target.slicectl("server", "drain", last)
+    end = time.monotonic() + 120
+    while time.monotonic() < end and any(part["stored"] for part in json.loads(scene.target.slicectl("--json", "volume", "status", "disk1").stdout)["nodes"] if part["name"] == last):
+        time.sleep(0.5)
+    said = load.communicate()[0]
+    scene.say(load.returncode == 0, "fio, while a storage node is drained", said[-1500:])
+    left = [part for part in json.loads(scene.target.slicectl("--json", "volume", "status", "disk1").stdout)["nodes"] if part["name"] == last and part["stored"]]
+    scene.say(not left, "which has nothing of the volume then", left)
+
+
 def nfs_clients(scene):
     code, said = scene.guest_steps.run("ls /mnt/.volumes")
     scene.say(code != 0 and "ermission denied" in said, "an NFS client gets nowhere in /.volumes", said)
@@ -285,6 +317,8 @@ def volumes(ensembles, options):
             deaths(scene, first, options.scale)
             lost_with_memory(scene, first, copies)
             another_host(scene, first, second)
+            host_that_stood_still(scene, first, second)
+            moves(scene, second)
             nfs_clients(scene)
             file_system(scene, second, copies)
             changed(scene, second)
