@@ -84,8 +84,7 @@ class Daemon {
 
 bool Daemon::takes(IpAddress client) const {
   if (options_.allow.empty()) return client.is_loopback();
-  return std::ranges::any_of(options_.allow,
-                             [&](const Network& network) { return network.has(client); });
+  return std::ranges::any_of(options_.allow, [&](const Network& network) { return network.has(client); });
 }
 
 Status Daemon::load_tls() {

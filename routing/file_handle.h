@@ -33,8 +33,8 @@ struct FileHandle {
   Hint hint;                     // what the proxy stamped on this copy; never part of identity
 };
 
-// The handle of who has opened a raw volume (docs/raw-volumes.md): data servers take no READ and no WRITE by it
-// once the file has a later truncation epoch. Only members of the ensemble mint such.
+// The handle of who has opened a raw volume (docs/raw-volumes.md): data servers take no READ and no WRITE by
+// it once the file has a later truncation epoch. Only members of the ensemble mint such.
 FileHandle opened_at(FileHandle handle, Epoch epoch);
 // That epoch; nothing where it is a file's handle like any.
 std::optional<Epoch> epoch_of_opener(const FileHandle& handle);

@@ -57,6 +57,15 @@ TEST_F(TreeBookTest, EachHasANumberThatNoOtherHas) {
   EXPECT_EQ(trees().at(TreeId{9}), (Tree{.path = "/home/ann", .above = TreeId{7}}));
 }
 
+// Else exports could be made for them.
+TEST_F(TreeBookTest, TheNumberOfRawVolumesIsNobodys) {
+  numbers_ = {7, 0xffff};
+  EXPECT_EQ(note("/home").tree, TreeId{7});
+  EXPECT_NE(note("/.volumes", {}, kTreeOfVolumes).refused, "");
+  EXPECT_NE(note("/.volumes/mine", kTreeOfVolumes).refused, "");
+  EXPECT_EQ(trees().size(), 1u);
+}
+
 TEST_F(TreeBookTest, WhatCannotBeATreeIsRefused) {
   EXPECT_THAT(note("/").refused, HasSubstr("no path"));
   EXPECT_THAT(note("/a/../b").refused, HasSubstr("no path"));
