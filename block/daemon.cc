@@ -135,7 +135,8 @@ Task<Status> Daemon::start() {
   NbdOptions nbd;
   nbd.takes = [this](IpAddress client) { return takes(client); };
   nbd.tls = tls_.get();
-  nbd.only_tls = options_.only_tls;
+  nbd.certificates = !options_.tls.authority.empty();
+  nbd.only_tls = options_.only_tls || nbd.certificates;
   nbd_ = std::make_unique<NbdServer>(loop_, metrics_, *volumes_, std::move(nbd));
   SLICE_CO_RETURN_IF_ERROR(listen());
   // Sockets are bound, and all else that needs rights is done.

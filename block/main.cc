@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   app.add_option("--tls-certificate", options.tls.certificate, "that clients get who ask for TLS");
   app.add_option("--tls-key", options.tls.key, "its key");
   app.add_option("--tls-authority", options.tls.authority,
-                 "who signed clients' certificates, which they must show then");
+                 "who signed clients' certificates: they must show one, and come by TLS alone");
   app.add_flag("--only-tls", options.only_tls, "over TCP, clients without TLS are refused");
   app.footer(
       "SIGHUP: reads keys and certificates again, and lets volumes be opened that were opened elsewhere.\n"

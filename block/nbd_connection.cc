@@ -139,6 +139,12 @@ void NbdConnection::watch() {
   stream_->change(wanted);
 }
 
+// What comes through TLS has been decrypted, so the handshake is over.
+bool NbdConnection::shows_too_little() const {
+  const rpc::TlsStream* tls = stream_->tls();
+  return shared_->options.certificates && tls != nullptr && !tls->peer_has_certificate();
+}
+
 // The data of a write goes right to where the device gets it, but for what came with its header.
 void NbdConnection::read() {
   for (int i = 0; i < kReadsARound && stream_ != nullptr && wants_bytes(); ++i) {
@@ -152,6 +158,7 @@ void NbdConnection::read() {
       return close_broken();
     }
     moved_ = shared_->loop.now();
+    if (shows_too_little()) return refuse(NbdRefusal::kTls, "it has shown no certificate");
     if (direct) {
       data_done_ += static_cast<std::size_t>(n);
     } else {

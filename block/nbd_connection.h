@@ -52,6 +52,8 @@ class NbdConnection final : public std::enable_shared_from_this<NbdConnection>, 
   };
 
   void on_event(std::uint32_t ready);
+  // Through TLS, without a certificate where one is wanted.
+  bool shows_too_little() const;
   void read();
   bool wants_bytes() const;
   void watch();

@@ -616,6 +616,22 @@ TEST_F(NbdTlsTest, WhereItIsWantedNothingElseIsServed) {
   local.open("disk");
 }
 
+TEST_F(NbdTlsTest, WhoShowsNoCertificateWhereOneIsWantedGetsNoFurther) {
+  serve({.tls = tls.get(), .only_tls = true, .certificates = true});
+  auto nobody = connect(), known = connect();
+  nobody->greet();
+  ASSERT_EQ(nobody->outcome(Option::kStartTls), OptionReply::kAck);
+  nobody->begin_tls(*anonymous);
+  nobody->send_option(Option::kList);
+  EXPECT_TRUE(nobody->closes());
+  EXPECT_EQ(refused("tls"), 1u);
+  known->greet();
+  ASSERT_EQ(known->outcome(Option::kStartTls), OptionReply::kAck);
+  const auto own = load(authority.issue("client"));
+  known->begin_tls(*own);
+  EXPECT_EQ(known->go("disk"), OptionReply::kAck);
+}
+
 // Somebody between could put options of his own before the client's first encrypted ones.
 TEST_F(NbdTlsTest, WhatFollowsTheWishInClearEndsIt) {
   serve({.tls = tls.get()});

@@ -34,6 +34,8 @@ struct NbdOptions {
   // What clients get that ask for TLS; null: there is none. It outlives the server.
   const rpc::Tls* tls = nullptr;
   bool only_tls = false;  // over TCP nothing else is served; then there has to be `tls`
+  // With it: who shows no certificate gets no further than the handshake of TLS.
+  bool certificates = false;
 };
 
 // Owned by the server, its connections, and what is under way for them.

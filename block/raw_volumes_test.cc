@@ -95,7 +95,8 @@ class RawVolumesTest : public service::testing::ServiceFixture {
  protected:
   RawVolumesTest() : ServiceFixture("dir1") {
     serve("dir1", directory);
-    const routing::FileHandle folder{.type = nfs3::FileType::kDirectory, .fileid = FileId{10}, .tree = kTreeOfVolumes};
+    const routing::FileHandle folder{
+        .type = nfs3::FileType::kDirectory, .fileid = FileId{10}, .tree = kTreeOfVolumes};
     auto own = folder, data = folder;
     own.fileid = FileId{11};
     data.fileid = FileId{12};

@@ -35,15 +35,23 @@ TEST(VolumeCommand, ListsThoseThatAreNotWholeToo) {
 
 TEST(VolumeCommand, TellsWhatEachNodeHas) {
   Where where;
-  where.storage.push_back({.server = "store1", .site = {}, .stripes = {}, .stat = wire::ObjectStatResult{.allocated = 1 << 20, .extents = {}}});
-  where.storage.push_back({.server = "store2", .site = {}, .stripes = {}, .stat = fail(Errc::kTimedOut, "silent")});
-  where.storage.push_back({.server = "store3", .site = {}, .stripes = {}, .stat = wire::ObjectStatResult{.status = nfs3::Status::kNoEnt, .extents = {}}});
+  where.storage.push_back({.server = "store1",
+                           .site = {},
+                           .stripes = {},
+                           .stat = wire::ObjectStatResult{.allocated = 1 << 20, .extents = {}}});
+  where.storage.push_back(
+      {.server = "store2", .site = {}, .stripes = {}, .stat = fail(Errc::kTimedOut, "silent")});
+  where.storage.push_back({.server = "store3",
+                           .site = {},
+                           .stripes = {},
+                           .stat = wire::ObjectStatResult{.status = nfs3::Status::kNoEnt, .extents = {}}});
   const std::string text = render_volume(volume(), where, Format::kText);
   EXPECT_THAT(text, HasSubstr("disk: 3145728 bytes, copies 2"));
   EXPECT_THAT(text, HasSubstr("store1        1.0 MiB"));
   EXPECT_THAT(text, HasSubstr("store2        does not answer"));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("store3")));
-  EXPECT_EQ(nlohmann::json::parse(render_volume(volume(), where, Format::kJson))["nodes"][0]["stored"], 1 << 20);
+  EXPECT_EQ(nlohmann::json::parse(render_volume(volume(), where, Format::kJson))["nodes"][0]["stored"],
+            1 << 20);
 }
 
 // What a command line is refused for, before anybody is asked.
@@ -56,12 +64,14 @@ Status checked(std::vector<std::string> words) {
 }
 
 TEST(VolumeCommand, RefusesWhatIsNoSizeOrName) {
-  EXPECT_TRUE(checked({"volume", "create", "disk-1.a_B", "--size", "10GiB", "--stripe-unit", "1MiB", "--placement", "hash"}));
+  EXPECT_TRUE(checked(
+      {"volume", "create", "disk-1.a_B", "--size", "10GiB", "--stripe-unit", "1MiB", "--placement", "hash"}));
   EXPECT_TRUE(checked({"volume", "list"}));
   EXPECT_TRUE(checked({"volume", "resize", "disk", "--size", "512"}));
   for (const char* size : {"0", "1000", "513", "2EiB", "much", "-512"})
     EXPECT_FALSE(checked({"volume", "create", "disk", std::string("--size=") + size})) << size;
-  for (const char* name : {"a/b", ".a", "a b"}) EXPECT_FALSE(checked({"volume", "create", name, "--size", "1MiB"})) << name;
+  for (const char* name : {"a/b", ".a", "a b"})
+    EXPECT_FALSE(checked({"volume", "create", name, "--size", "1MiB"})) << name;
   EXPECT_FALSE(checked({"volume", "create", "disk", "--size", "1MiB", "--stripe-unit", "3KiB"}));
   EXPECT_FALSE(checked({"volume", "remove", "a/b"}));
 }

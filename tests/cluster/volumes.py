@@ -13,6 +13,7 @@ import tempfile
 import time
 
 import uml
+from encryption import CLIENT, SERVICE, Certificates
 from reload import Steps, mounted
 
 LEGS = (105, 106)  # of the two hosts that serve volumes
@@ -35,6 +36,69 @@ nbd-client -d /dev/nbd0 > /dev/null
 nbd-client {host} {port} -N {name} /dev/nbd0 {more}
 mount -o ro /dev/nbd0 /tmp/v && (cd /tmp/v && md5sum --quiet -c /tmp/before) && test $(stat -c %s /tmp/v/big) = 25165824
 umount /tmp/v && nbd-client -d /dev/nbd0 > /dev/null
+"""
+
+
+# In the clients' namespace: what strangers send to a port of NBD. Prints what the port had to say to each.
+STRANGERS = """
+import socket, struct, sys, threading, time
+address = (sys.argv[1], int(sys.argv[2]))
+OPTION, MAGIC = 0x49484156454F5054, 0x25609513
+
+def connect():
+    one = socket.create_connection(address, 10)
+    one.settimeout(40)
+    return one
+
+def flags(one):
+    assert one.recv(18, socket.MSG_WAITALL)[:8] == b"NBDMAGIC"
+    one.sendall(struct.pack(">I", 3))
+
+def go(one, name):
+    data = struct.pack(">I", len(name)) + name + struct.pack(">H", 0)
+    one.sendall(struct.pack(">QII", OPTION, 7, len(data)) + data)
+
+silent = [connect() for _ in range(200)]
+floods = []
+for what in ("options", "names", "lengths", "garbage", "requests"):
+    one = connect()
+    try:
+        if what != "garbage":
+            flags(one)
+        if what == "options":
+            for number in range(5000):
+                one.sendall(struct.pack(">QII", OPTION, 0x7000 + number, 0))
+        elif what == "names":
+            for number in range(100):
+                go(one, b"x" * 4000)
+        elif what == "lengths":
+            one.sendall(struct.pack(">QII", OPTION, 7, 0xfffffff0) + bytes(1 << 20))
+        elif what == "garbage":
+            one.sendall(bytes(range(256)) * 4096)
+        else:
+            go(one, b"disk1")
+            one.sendall(b"".join(struct.pack(">IHHQQI", MAGIC, 0, 1, number, 0, 0xffffffff) for number in range(10)) + bytes(1 << 20))
+            one.sendall(bytes(1 << 20))
+        while one.recv(1 << 16):
+            pass
+        floods.append(what + " ended")
+    except socket.timeout:
+        floods.append(what + " idle")
+    except OSError:
+        floods.append(what + " ended")
+# Who reads nothing of what he asks for.
+greedy = connect()
+flags(greedy)
+go(greedy, b"disk1")
+time.sleep(1)
+greedy.setblocking(False)
+try:
+    for number in range(4000):
+        greedy.sendall(struct.pack(">IHHQQI", MAGIC, 0, 0, number, 0, 32 << 20))
+except OSError:
+    pass
+print("done", *floods, sep="; ", flush=True)
+time.sleep(10)
 """
 
 
@@ -73,6 +137,10 @@ class Blockd:
 
     def at(self, name):
         return f"nbd+unix:///{name}?socket={self.socket}"
+
+    def memory(self):
+        """Bytes of the process that are in memory."""
+        return int(re.search(r"^VmRSS:\s+(\d+) kB", pathlib.Path(f"/proc/{self.process.pid}/status").read_text(), re.M).group(1)) << 10
 
     def metric(self, name):
         page = subprocess.run(["nsenter", f"--net=/run/netns/{self.namespace}", "python3", "-c", "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())",
@@ -236,6 +304,12 @@ def host_that_stood_still(scene, first, second):
     first.start()
 
 
+def stored(scene, node):
+    """Bytes that a storage node has of disk1."""
+    nodes = json.loads(scene.target.slicectl("--json", "volume", "status", "disk1").stdout)["nodes"]
+    return sum(part["stored"] for part in nodes if part["name"] == node)
+
+
 def moves(scene, blockd):
     """A storage node is drained under the load, and comes back."""
     last = scene.target.servers("store")[-1]
@@ -243,12 +317,57 @@ def moves(scene, blockd):
                             stderr=subprocess.STDOUT, text=True, cwd=scene.folder)
     scene.target.slicectl("server", "drain", last)
     end = time.monotonic() + 120
-    while time.monotonic() < end and any(part["stored"] for part in json.loads(scene.target.slicectl("--json", "volume", "status", "disk1").stdout)["nodes"] if part["name"] == last):
+    while time.monotonic() < end and stored(scene, last) > MIB:
         time.sleep(0.5)
     said = load.communicate()[0]
     scene.say(load.returncode == 0, "fio, while a storage node is drained", said[-1500:])
-    left = [part for part in json.loads(scene.target.slicectl("--json", "volume", "status", "disk1").stdout)["nodes"] if part["name"] == last and part["stored"]]
-    scene.say(not left, "which has nothing of the volume then", left)
+    scene.say(stored(scene, last) < MIB, "which has nothing of the volume then but its epoch", stored(scene, last))
+
+
+def strangers(scene, blockd):
+    """200 connections that say nothing, floods and garbage, and one who reads nothing: others are served, and memory is bounded."""
+    attack = subprocess.Popen(["nsenter", f"--net=/run/netns/{scene.target.netns}", "python3", "-c", STRANGERS, blockd.host, str(PORT)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+    slowest, most, served, tries, end = 0, 0, 0, 0, time.monotonic() + 120
+    while attack.poll() is None and time.monotonic() < end:
+        begun = time.monotonic()
+        done = subprocess.run(["qemu-io", "-f", "raw", "-t", "writeback", "-c", "write -P 0x61 4M 1M", "-c", "flush", "-c", "read -P 0x61 4M 1M", blockd.at("disk1")],
+                              capture_output=True, text=True, timeout=120)
+        served += done.returncode == 0
+        tries += 1
+        slowest, most = max(slowest, time.monotonic() - begun), max(most, blockd.memory())
+        time.sleep(0.2)
+    said = attack.communicate()[0]
+    # Who has opened a volume may take his time.
+    scene.say("done" in said and re.findall(r"(\w+) idle", said) in ([], ["requests"]), "each of them is ended", said)
+    scene.say(served == tries > 5, f"beside them a client writes, flushes and reads: {served} of {tries} times")
+    scene.say(slowest < 10, f"within {slowest:.1f} s")
+    scene.say(most < 700 * MIB, f"with {most / MIB:.0f} MiB at most")
+    scene.say(blockd.metric("nbd_handshakes_refused_total") > 5, "and counted")
+
+
+def through_tls(scene, blockd):
+    """A host without the ensemble's key uses a volume of one that has it: through TLS, with a certificate of its own."""
+    certificates = Certificates(scene.folder, blockd.host)
+    certificate, key = certificates.files(SERVICE)
+    blockd.end()
+    before = blockd.words
+    blockd.words = ("--tls-certificate", certificate, "--tls-key", key, "--tls-authority", certificates.authority())
+    blockd.start()
+    own = scene.folder / "own"
+    own.mkdir()
+    for source, name in zip((*certificates.files(CLIENT), certificates.authority()), ("client-cert.pem", "client-key.pem", "ca-cert.pem")):
+        (own / name).write_bytes(pathlib.Path(source).read_bytes())
+    there = ["nsenter", f"--net=/run/netns/{scene.target.netns}"]
+    info = scene.runs("nbdinfo through TLS", *there, "nbdinfo", "--json", f"nbds://{blockd.host}/disk1?tls-certificates={own}")
+    scene.say('"TLS": true' in info and f'"export-size": {96 * MIB}' in info, "and it is TLS", info[-500:])
+    scene.fails("in clear there is nothing", *there, "nbdinfo", f"nbd://{blockd.host}/disk1")
+    for name in ("client-cert.pem", "client-key.pem"):
+        (own / name).unlink()
+    scene.fails("nor without a certificate", *there, "nbdinfo", f"nbds://{blockd.host}/disk1?tls-certificates={own}")
+    blockd.end()
+    blockd.words = before
+    blockd.start()
 
 
 def nfs_clients(scene):
@@ -319,6 +438,8 @@ def volumes(ensembles, options):
             another_host(scene, first, second)
             host_that_stood_still(scene, first, second)
             moves(scene, second)
+            strangers(scene, second)
+            through_tls(scene, second)
             nfs_clients(scene)
             file_system(scene, second, copies)
             changed(scene, second)
