@@ -310,6 +310,19 @@ def stored(scene, node):
     return sum(part["stored"] for part in nodes if part["name"] == node)
 
 
+def dead_node(scene, first, second):
+    """With another copy nobody waits for a node that stays away."""
+    scene.qemu_io("a volume with two copies", first, "disk1", "write -P 0x71 0 16M", "flush")
+    scene.target.kill("store1")
+    begun = time.monotonic()
+    scene.qemu_io("a storage node is dead: another host opens it, reads and writes", second, "disk1", "read -P 0x71 0 16M", "write -P 0x72 0 4M", "flush", "read -P 0x72 0 4M",
+                  "read -P 0x71 4M 12M")
+    scene.say(time.monotonic() - begun < 20, f"within {time.monotonic() - begun:.1f} s")
+    scene.target.start("store1")
+    scene.target.wait_serving()
+    scene.qemu_io("it is back", first, "disk1", "read -P 0x72 0 4M", "read -P 0x71 4M 12M")
+
+
 def moves(scene, blockd):
     """A storage node is drained under the load, and comes back."""
     last = scene.target.servers("store")[-1]
@@ -453,6 +466,7 @@ def with_two_copies(scene, first, second, scale):
     deaths(scene, first, scale)
     lost_with_memory(scene, first, 2)
     another_host(scene, first, second)
+    dead_node(scene, second, first)
     host_that_stood_still(scene, first, second)
     moves(scene, second)
     removed(scene)
