@@ -53,6 +53,8 @@ BENCHMARKS = {
               "a SPEC-like load (slice-load) at several offered rates, beside NFS-Ganesha: throughput, latency, CPU; pictures"),
     "store": (command(sys.executable, ROOT / "tests/bench/store.py"),
               "READ and WRITE of 1 MiB straight to a storage node on a disk, beside fio on the same disk, with CPU per GiB"),
+    "block": (command(sys.executable, ROOT / "tests/bench/block.py"),
+              "fio on a raw volume by slice-blockd, beside nbdkit and qemu-nbd: rate, latency, CPU at several depths; flushes"),
     "bigdir": (command(sys.executable, ROOT / "tests/bench/bigdir.py"),
                "a directory as it grows to --entries names (1 million): cost of operations, memory, disk; emptying it"),
     "figure3": (command(sys.executable, ROOT / "tests/bench/figure3.py"),
