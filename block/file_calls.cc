@@ -86,7 +86,8 @@ FileCalls::~FileCalls() = default;
 
 // As a client that mounts "hard": the same call again where there is no answer, a new one where it is told to
 // come again.
-Task<Result<proxy::BufferChain>> FileCalls::call(nfs3::Procedure procedure, Buffer arguments) {
+template <class Args>
+Task<Result<proxy::BufferChain>> FileCalls::call(nfs3::Procedure procedure, Args args) {
   const MonoTime began = loop_.now();
   Duration pause = options_.busy_pause;
   std::optional<std::uint32_t> xid;
@@ -99,7 +100,8 @@ Task<Result<proxy::BufferChain>> FileCalls::call(nfs3::Procedure procedure, Buff
                                .procedure = static_cast<std::uint32_t>(procedure),
                                .credential = {},
                                .verifier = {},
-                               .arguments = arguments.view()});
+                               .arguments = {}});
+    nfs3::encode_arguments(message, args);
     auto record = co_await caller_->send(*xid, message.take(), options_.again);
     nfs3::Status status = nfs3::Status::kJukebox;
     if (record) {
@@ -123,9 +125,8 @@ Task<Result<proxy::BufferChain>> FileCalls::call(nfs3::Procedure procedure, Buff
 }
 
 Task<Result<std::uint32_t>> FileCalls::read_some(std::uint64_t offset, ByteSpan into) {
-  rpc::XdrWriter arguments;
-  nfs3::encode_arguments(arguments, nfs3::ReadArgs{handle_, offset, static_cast<std::uint32_t>(into.size())});
-  auto record = co_await call(nfs3::Procedure::kRead, arguments.take());
+  auto record = co_await call(nfs3::Procedure::kRead,
+                              nfs3::ReadArgs{handle_, offset, static_cast<std::uint32_t>(into.size())});
   if (!record) co_return fail(std::move(record.error()));
   std::uint8_t scratch[rpc::kRecordMark + kReadHead];
   const ByteView head = record->head(sizeof scratch, scratch);
@@ -150,11 +151,10 @@ Task<Status> FileCalls::read(std::uint64_t offset, ByteSpan into) {
 Task<Result<Verifier>> FileCalls::write(std::uint64_t offset, ByteView data, bool durable) {
   std::optional<Verifier> first;
   while (!data.empty()) {
-    rpc::XdrWriter arguments;
-    nfs3::encode_arguments(
-        arguments, nfs3::WriteArgs{handle_, offset, static_cast<std::uint32_t>(data.size()),
-                                   durable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable, data});
-    auto record = co_await call(nfs3::Procedure::kWrite, arguments.take());
+    auto record =
+        co_await call(nfs3::Procedure::kWrite,
+                      nfs3::WriteArgs{handle_, offset, static_cast<std::uint32_t>(data.size()),
+                                      durable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable, data});
     if (!record) co_return fail(std::move(record.error()));
     Buffer whole(record->size());
     record->copy_to(whole.data());
@@ -169,9 +169,7 @@ Task<Result<Verifier>> FileCalls::write(std::uint64_t offset, ByteView data, boo
 }
 
 Task<Result<Verifier>> FileCalls::commit() {
-  rpc::XdrWriter arguments;
-  nfs3::encode_arguments(arguments, nfs3::CommitArgs{handle_, 0, 0});
-  auto record = co_await call(nfs3::Procedure::kCommit, arguments.take());
+  auto record = co_await call(nfs3::Procedure::kCommit, nfs3::CommitArgs{handle_, 0, 0});
   if (!record) co_return fail(std::move(record.error()));
   Buffer whole(record->size());
   record->copy_to(whole.data());

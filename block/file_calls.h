@@ -61,7 +61,8 @@ class FileCalls : public VolumeFile {
  private:
   class Caller;
   // Until there is an answer that is final: its record; of an error the status as an Error.
-  Task<Result<proxy::BufferChain>> call(nfs3::Procedure procedure, Buffer arguments);
+  template <class Args>
+  Task<Result<proxy::BufferChain>> call(nfs3::Procedure procedure, Args args);
   Task<Result<std::uint32_t>> read_some(std::uint64_t offset, ByteSpan into);
 
   Loop& loop_;

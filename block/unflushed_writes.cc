@@ -23,9 +23,10 @@ Piece part(const Piece& of, std::uint64_t begin, std::uint64_t end) {
 
 }  // namespace
 
-UnflushedWrites::Pieces::const_iterator UnflushedWrites::first_behind(std::uint64_t offset) const {
-  auto at = pieces_.upper_bound(offset);
-  if (at != pieces_.begin() && end_of(std::prev(at)->second) > offset) --at;
+template <class Of>
+auto UnflushedWrites::first_behind(Of& pieces, std::uint64_t offset) {
+  auto at = pieces.upper_bound(offset);
+  if (at != pieces.begin() && end_of(std::prev(at)->second) > offset) --at;
   return at;
 }
 
@@ -53,9 +54,10 @@ void UnflushedWrites::add(std::uint64_t offset, std::shared_ptr<const Buffer> da
 
 void UnflushedWrites::forget(std::uint64_t offset, std::uint64_t size) {
   const std::uint64_t end = offset + size;
-  for (auto at = first_behind(offset); at != pieces_.end() && at->second.offset < end;) {
-    const Piece piece = at->second;
-    at = erase(pieces_.find(at->first));
+  for (auto at = first_behind(pieces_, offset); at != pieces_.end() && at->second.offset < end;) {
+    const Piece piece = std::move(at->second);
+    bytes_ -= piece.size;
+    at = pieces_.erase(at);
     if (piece.offset < offset) insert(part(piece, piece.offset, offset));
     if (end_of(piece) > end) insert(part(piece, end, end_of(piece)));
   }
@@ -64,7 +66,7 @@ void UnflushedWrites::forget(std::uint64_t offset, std::uint64_t size) {
 std::vector<Piece> UnflushedWrites::within(std::uint64_t offset, std::uint64_t size) const {
   std::vector<Piece> out;
   const std::uint64_t end = offset + size;
-  for (auto at = first_behind(offset); at != pieces_.end() && at->second.offset < end; ++at)
+  for (auto at = first_behind(pieces_, offset); at != pieces_.end() && at->second.offset < end; ++at)
     out.push_back(part(at->second, offset, end));
   return out;
 }

@@ -46,7 +46,8 @@ class UnflushedWrites {
   Pieces::iterator erase(Pieces::iterator piece);
   void insert(Piece piece);
   // The first that ends behind `offset`.
-  Pieces::const_iterator first_behind(std::uint64_t offset) const;
+  template <class Of>
+  static auto first_behind(Of& pieces, std::uint64_t offset);
 
   Pieces pieces_;  // by offset; none overlaps another
   std::uint64_t number_ = 0, bytes_ = 0;
