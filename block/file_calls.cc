@@ -38,54 +38,53 @@ Error error_of(nfs3::Status status, nfs3::Procedure procedure) {
                       nfs3::status_name(status))};
 }
 
+// Of a reply's record; kIo where it is none.
+Result<nfs3::Status> status_of(const proxy::BufferChain& record, nfs3::Procedure procedure) {
+  std::uint8_t scratch[rpc::kRecordMark + kSuccessHeader + 4];
+  const ByteView head = record.head(sizeof scratch, scratch);
+  if (head.size() < sizeof scratch) return fail(Errc::kIo, "a reply of {} bytes", record.size());
+  const auto decoded = rpc::decode_reply(head.subspan(rpc::kRecordMark));
+  if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess)
+    return fail(Errc::kIo, "{} was refused", nfs3::procedure_name(static_cast<std::uint32_t>(procedure)));
+  return static_cast<nfs3::Status>(load_be<std::uint32_t>(decoded->results.data()));
+}
+
 }  // namespace
 
-// The client that the worker knows.
-class FileCalls::Caller : public proxy::Client {
+// One copy of a call, as the client that the worker knows. What waits there for a server ends with it.
+class FileCalls::Copy : public proxy::Client {
  public:
-  using Answer = OneShot<std::optional<proxy::BufferChain>>;  // nothing: it is time to send it again
+  using Answer = std::optional<proxy::BufferChain>;  // nothing: there is none in time
 
-  Caller(Loop& loop, TakeCall take, rpc::Endpoint name) : loop_(loop), take_(std::move(take)), name_(name) {}
-  ~Caller() override { drop_calls(); }
+  Copy(Loop& loop, rpc::Endpoint name) : loop_(loop), name_(name) {}
+  ~Copy() override { drop_calls(); }
 
   rpc::Endpoint endpoint() const override { return name_; }
-  void reply(proxy::Call& call, const proxy::BufferChain& record) override {
-    const auto found = waiting_.find(call.facts().reply_xid.value);
-    if (found == waiting_.end()) return;  // to another copy
-    // The call is on the stack above us, and who waits may make another.
-    loop_.post([answer = found->second, record] { answer.set(record); });
+  void reply(proxy::Call&, const proxy::BufferChain& record) override {
+    // The call is on the stack above us, and goes with this.
+    loop_.post([answer = answer_, record] { answer.set(record); });
   }
-
-  // The first answer to any copy of the call.
-  Task<std::optional<proxy::BufferChain>> send(std::uint32_t xid, Buffer message, Duration patience) {
-    const Answer answer;
-    waiting_.insert_or_assign(xid, answer);
-    const TimerId again = loop_.after(patience, [answer] { answer.set(std::nullopt); });
-    if (!take_(*this, std::move(message))) answer.set(std::nullopt);
-    auto record = co_await answer;
-    loop_.cancel(again);
-    waiting_.erase(xid);
+  Task<Answer> send(const TakeCall& take, Buffer message, Duration patience) {
+    const TimerId over = loop_.after(patience, [answer = answer_] { answer.set(std::nullopt); });
+    if (!take(*this, std::move(message))) answer_.set(std::nullopt);
+    auto record = co_await answer_;
+    loop_.cancel(over);
     co_return record;
   }
 
  private:
   Loop& loop_;
-  const TakeCall take_;
   const rpc::Endpoint name_;
-  std::map<std::uint32_t, Answer> waiting_;  // by xid
+  const OneShot<Answer> answer_;
 };
 
 FileCalls::FileCalls(Loop& loop, TakeCall take, const routing::HandleBytes& handle, const Options& options)
-    : loop_(loop),
-      options_(options),
-      handle_(handle),
-      next_xid_(options.first_xid),
-      caller_(std::make_unique<Caller>(loop, std::move(take), options.name)) {}
+    : loop_(loop), options_(options), take_(std::move(take)), handle_(handle), next_xid_(options.first_xid) {}
 
 FileCalls::~FileCalls() = default;
 
-// As a client that mounts "hard": the same call again where there is no answer, a new one where it is told to
-// come again.
+// As a client that mounts "hard": the same call again where there is no answer, for as long as it takes,
+// since nobody knows whether it was or will be done; a new one where it is told to come again.
 template <class Args>
 Task<Result<proxy::BufferChain>> FileCalls::call(nfs3::Procedure procedure, Args args) {
   const MonoTime began = loop_.now();
@@ -102,22 +101,15 @@ Task<Result<proxy::BufferChain>> FileCalls::call(nfs3::Procedure procedure, Args
                                .verifier = {},
                                .arguments = {}});
     nfs3::encode_arguments(message, args);
-    auto record = co_await caller_->send(*xid, message.take(), options_.again);
-    nfs3::Status status = nfs3::Status::kJukebox;
-    if (record) {
-      std::uint8_t scratch[rpc::kRecordMark + kSuccessHeader + 4];
-      const ByteView head = record->head(sizeof scratch, scratch);
-      if (head.size() < sizeof scratch) co_return fail(Errc::kIo, "a reply of {} bytes", record->size());
-      const auto decoded = rpc::decode_reply(head.subspan(rpc::kRecordMark));
-      if (!decoded || !decoded->accepted || decoded->accept_stat != rpc::AcceptStat::kSuccess)
-        co_return fail(Errc::kIo, "{} was refused",
-                       nfs3::procedure_name(static_cast<std::uint32_t>(procedure)));
-      status = static_cast<nfs3::Status>(load_be<std::uint32_t>(decoded->results.data()));
-      if (status == nfs3::Status::kOk) co_return std::move(*record);
-    }
-    const bool over = options_.patience != Duration(0) && loop_.now() - began >= options_.patience;
-    if (status != nfs3::Status::kJukebox || over) co_return fail(error_of(status, procedure));
+    std::optional<Copy> copy(std::in_place, loop_, options_.name);
+    auto record = co_await copy->send(take_, message.take(), options_.again);
+    copy.reset();
     if (!record) continue;
+    auto status = status_of(*record, procedure);
+    if (!status) co_return fail(std::move(status.error()));
+    if (*status == nfs3::Status::kOk) co_return std::move(*record);
+    const bool over = options_.patience != Duration(0) && loop_.now() - began >= options_.patience;
+    if (*status != nfs3::Status::kJukebox || over) co_return fail(error_of(*status, procedure));
     xid.reset();
     co_await loop_.sleep(pause);
     pause = std::min(2 * pause, options_.longest_busy_pause);

@@ -48,7 +48,8 @@ class FileCalls : public VolumeFile {
     Duration again = std::chrono::seconds(30);              // a call without an answer is sent again
     Duration busy_pause = std::chrono::milliseconds(100);   // after NFS3ERR_JUKEBOX, doubled up to
     Duration longest_busy_pause = std::chrono::seconds(2);  // this
-    Duration patience = Duration(0);                        // of all tries together; 0: for ever
+    // After so long it fails where it is told to come again; 0: never. Where there is no answer it waits on.
+    Duration patience = Duration(0);
   };
   // `loop` and what `take` refers to outlive it, and it every task of its own.
   FileCalls(Loop& loop, TakeCall take, const routing::HandleBytes& handle, const Options& options);
@@ -59,7 +60,7 @@ class FileCalls : public VolumeFile {
   Task<Result<Verifier>> commit() override;
 
  private:
-  class Caller;
+  class Copy;
   // Until there is an answer that is final: its record; of an error the status as an Error.
   template <class Args>
   Task<Result<proxy::BufferChain>> call(nfs3::Procedure procedure, Args args);
@@ -67,9 +68,9 @@ class FileCalls : public VolumeFile {
 
   Loop& loop_;
   const Options options_;
+  const TakeCall take_;
   const routing::HandleBytes handle_;
   std::uint32_t next_xid_;
-  std::unique_ptr<Caller> caller_;
 };
 
 }  // namespace slice::block

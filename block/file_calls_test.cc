@@ -84,6 +84,21 @@ TEST_F(FileCallsTest, SendsTheSameCallAgainWhereThereIsNoAnswer) {
   EXPECT_EQ(read(), data);
 }
 
+// Nobody knows what a server that is away has done: as long as it is, the call is neither given up nor piles
+// up.
+TEST_F(FileCallsTest, WaitsForAServerThatIsAway) {
+  node().stop();
+  bool came_back = false;
+  ensemble.loop.after(6s, [&] {
+    came_back = true;
+    node().start();
+  });
+  const auto data = pattern(kBytes, 7);
+  EXPECT_TRUE(write(data));
+  EXPECT_TRUE(came_back) << "beyond its patience";
+  EXPECT_EQ(read(), data);
+}
+
 TEST_F(FileCallsTest, ErrorsAreTold) {
   const std::pair<nfs3::Status, Errc> all[] = {{nfs3::Status::kStale, Errc::kStale},
                                                {nfs3::Status::kNoSpc, Errc::kNoSpace},

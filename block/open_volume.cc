@@ -23,7 +23,8 @@ OpenVolume::Figures::Figures(Metrics& metrics)
                         "bytes of raw volumes that are acknowledged and may not be durable yet")) {}
 
 OpenVolume::OpenVolume(Loop& loop, std::unique_ptr<VolumeFile> file, Options options, Figures& figures)
-    : file_(std::move(file)),
+    : loop_(loop),
+      file_(std::move(file)),
       options_(std::move(options)),
       figures_(figures),
       writing_(loop),
@@ -59,7 +60,35 @@ Task<Status> OpenVolume::read_piece(std::uint64_t offset, ByteSpan into) {
   co_return Status{};
 }
 
+Task<void> OpenVolume::go_on(std::shared_ptr<OpenVolume> self, Task<Status> operation,
+                             OneShot<std::optional<Status>> ended) {
+  ended.set(co_await std::move(operation));
+  self.reset();
+}
+
+Task<Status> OpenVolume::within_patience(Task<Status> operation) {
+  const OneShot<std::optional<Status>> ended;
+  spawn(go_on(shared_from_this(), std::move(operation), ended));
+  const TimerId over = loop_.after(options_.patience, [ended] { ended.set(std::nullopt); });
+  auto status = co_await ended;
+  loop_.cancel(over);
+  if (status) co_return std::move(*status);
+  co_return fail(Errc::kTimedOut, "volume {}: a server does not answer", options_.name);
+}
+
+Task<Status> OpenVolume::read_into(std::uint64_t offset, std::shared_ptr<Buffer> into) {
+  co_return co_await read_all(offset, into->span());
+}
+
 Task<Status> OpenVolume::read(std::uint64_t offset, ByteSpan into) {
+  if (options_.patience == Duration(0)) co_return co_await read_all(offset, into);
+  const auto own = std::make_shared<Buffer>(into.size());
+  SLICE_CO_RETURN_IF_ERROR(co_await within_patience(read_into(offset, own)));
+  std::ranges::copy(own->view(), into.begin());
+  co_return Status{};
+}
+
+Task<Status> OpenVolume::read_all(std::uint64_t offset, ByteSpan into) {
   if (into.size() <= kPiece) co_return co_await read_piece(offset, into);
   std::vector<Task<Status>> pieces;
   for (std::size_t at = 0; at < into.size(); at += kPiece)
@@ -77,7 +106,7 @@ Task<Result<Verifier>> OpenVolume::write_piece(std::uint64_t offset, ByteView by
 
 Task<Status> OpenVolume::write_data(std::uint64_t offset, Data data, std::size_t size, bool durable) {
   while (!durable && unflushed_.bytes() + size > options_.most_unflushed && !unflushed_.empty())
-    SLICE_CO_RETURN_IF_ERROR(co_await flush());
+    SLICE_CO_RETURN_IF_ERROR(co_await flush_all());
   const auto held = co_await writing_.acquire(offset, size);
   std::vector<Task<Result<Verifier>>> pieces;
   for (std::size_t at = 0; at < size; at += kPiece)
@@ -96,7 +125,9 @@ Task<Status> OpenVolume::write_data(std::uint64_t offset, Data data, std::size_t
 
 Task<Status> OpenVolume::write(std::uint64_t offset, Buffer data, bool durable) {
   const std::size_t size = data.size();
-  co_return co_await write_data(offset, std::make_shared<const Buffer>(std::move(data)), size, durable);
+  auto writing = write_data(offset, std::make_shared<const Buffer>(std::move(data)), size, durable);
+  if (options_.patience == Duration(0)) co_return co_await std::move(writing);
+  co_return co_await within_patience(std::move(writing));
 }
 
 Task<Status> OpenVolume::write_zeroes(std::uint64_t offset, std::uint64_t length, bool durable) {
@@ -107,12 +138,18 @@ Task<Status> OpenVolume::write_zeroes(std::uint64_t offset, std::uint64_t length
   }
   for (std::uint64_t at = 0; at < length; at += kPiece) {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, length - at));
-    SLICE_CO_RETURN_IF_ERROR(co_await write_data(offset + at, zeroes_, size, durable));
+    auto writing = write_data(offset + at, zeroes_, size, durable);
+    if (options_.patience != Duration(0)) writing = within_patience(std::move(writing));
+    SLICE_CO_RETURN_IF_ERROR(co_await std::move(writing));
   }
   co_return Status{};
 }
 
 Task<Status> OpenVolume::flush() {
+  return options_.patience == Duration(0) ? flush_all() : within_patience(flush_all());
+}
+
+Task<Status> OpenVolume::flush_all() {
   const auto one = co_await flushing_.lock();
   if (unflushed_.empty()) co_return Status{};
   const std::uint64_t last = unflushed_.last();

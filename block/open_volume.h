@@ -21,7 +21,7 @@
 
 namespace slice::block {
 
-class OpenVolume : public Device {
+class OpenVolume : public Device, public std::enable_shared_from_this<OpenVolume> {
  public:
   struct Figures {
     explicit Figures(Metrics& metrics);
@@ -33,7 +33,10 @@ class OpenVolume : public Device {
     std::uint64_t begin = 0;                  // offset in the file of the volume's first byte
     std::uint64_t size = 0;                   // bytes of the volume
     std::uint64_t most_unflushed = 64 << 20;  // bytes; a write that would make them more waits for a flush
-    std::function<void()> on_taken_away;      // another has it by now, for good; none: nobody is told
+    // After so long without an answer an operation fails. It goes on all the same, before all that overlap,
+    // since it may still be done. 0: it waits for ever.
+    Duration patience = Duration(0);
+    std::function<void()> on_taken_away;  // another has it by now, for good; none: nobody is told
   };
   // `figures` and `loop` outlive it.
   OpenVolume(Loop& loop, std::unique_ptr<VolumeFile> file, Options options, Figures& figures);
@@ -47,6 +50,13 @@ class OpenVolume : public Device {
 
  private:
   using Data = std::shared_ptr<const Buffer>;
+  // An operation that needs nothing of its caller's.
+  Task<Status> within_patience(Task<Status> operation);
+  static Task<void> go_on(std::shared_ptr<OpenVolume> self, Task<Status> operation,
+                          OneShot<std::optional<Status>> ended);
+  Task<Status> read_into(std::uint64_t offset, std::shared_ptr<Buffer> into);
+  Task<Status> read_all(std::uint64_t offset, ByteSpan into);
+  Task<Status> flush_all();
   Task<Status> read_piece(std::uint64_t offset, ByteSpan into);
   Task<Status> write_data(std::uint64_t offset, Data data, std::size_t size, bool durable);
   Task<Result<Verifier>> write_piece(std::uint64_t offset, ByteView bytes, bool durable);
@@ -54,6 +64,7 @@ class OpenVolume : public Device {
   Error noted(Error error);
   void count_unflushed();
 
+  Loop& loop_;
   const std::unique_ptr<VolumeFile> file_;
   const Options options_;
   Figures& figures_;

@@ -73,14 +73,16 @@ class FakeFile : public VolumeFile {
 
 class OpenVolumeTest : public ::testing::Test {
  protected:
-  OpenVolumeTest() {
+  OpenVolumeTest() { open(); }
+  void open(Duration patience = Duration(0)) {
     auto owned = std::make_unique<FakeFile>();
     file = owned.get();
-    volume = std::make_unique<OpenVolume>(loop, std::move(owned),
+    volume = std::make_shared<OpenVolume>(loop, std::move(owned),
                                           OpenVolume::Options{.name = "v",
                                                               .begin = kBegin,
                                                               .size = kSize,
                                                               .most_unflushed = 2 << 20,
+                                                              .patience = patience,
                                                               .on_taken_away = [this] { ++taken_away; }},
                                           figures);
   }
@@ -114,7 +116,7 @@ class OpenVolumeTest : public ::testing::Test {
   Metrics metrics;
   OpenVolume::Figures figures{metrics};
   FakeFile* file = nullptr;
-  std::unique_ptr<OpenVolume> volume;
+  std::shared_ptr<OpenVolume> volume;
   int taken_away = 0;
 };
 
@@ -206,6 +208,38 @@ TEST_F(OpenVolumeTest, AnotherOpenerIsToldOfOnce) {
   EXPECT_FALSE(run(volume->flush()));
   EXPECT_EQ(taken_away, 1);
   EXPECT_EQ(metrics.counter("volume_taken_away_total").value(), 1u);
+}
+
+// It may still be done, and would undo what came later.
+TEST_F(OpenVolumeTest, WhatFailedForWantOfAnAnswerGoesOnBeforeWhatOverlaps) {
+  open(std::chrono::milliseconds(50));
+  file->hold = true;
+  const Status late = write(0, 512, 1);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Errc::kTimedOut);
+  EXPECT_FALSE(write(0, 512, 2)) << "behind it";
+  EXPECT_EQ(file->writes, 1u);
+  Buffer into(512);
+  EXPECT_FALSE(run(volume->read(4096, into.span())));
+  EXPECT_FALSE(run(volume->write_zeroes(8192, 512, true)));
+  file->hold = false;
+  for (int i = 0; i < 3; ++i) {
+    file->release();
+    loop.advance(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(byte_at(0), 2) << "both were done, in their order";
+  EXPECT_TRUE(run(volume->flush()));
+  EXPECT_EQ(durable_at(0), 2);
+}
+
+TEST_F(OpenVolumeTest, WhatIsUnderWayOutlivesWhoDoesNotWaitForIt) {
+  open(std::chrono::milliseconds(50));
+  file->hold = true;
+  EXPECT_FALSE(write(0, 512, 1));
+  FakeFile& still = *file;
+  volume.reset();
+  still.release();
+  loop.advance(std::chrono::milliseconds(1));
 }
 
 // Whatever is lost at whatever moment: what was acknowledged is read, and what was flushed is durable.

@@ -79,6 +79,7 @@ Task<Result<std::shared_ptr<Device>>> VolumeTable::open_anew(std::string name) {
                                    OpenVolume::Options{.name = name,
                                                        .begin = volume->begin,
                                                        .size = volume->size(),
+                                                       .patience = options_.patience,
                                                        .on_taken_away = [this, name] { lost_.insert(name); }},
                                    figures_);
   volumes_[name] = opened;
