@@ -55,6 +55,26 @@ mount -t slice 10.77.0.1:/ /nowhere 2> /tmp/mount-said
 expect "mount finds mount.slice, which says what mount says" "$? $(grep -c '/nowhere' /tmp/mount-said)" "32 1"
 systemctl stop slice-client@10.77.0.1
 
+# Raw volumes, as slice-blockd serves them.
+slicectl volume create disk1 --size 8MiB > /tmp/volume 2>&1
+expect "a raw volume is made" $? 0
+systemctl start slice-blockd  # waits until it is ready
+expect "slice-blockd is active" "$(systemctl is-active slice-blockd)" active
+expect "its socket is its group's" "$(stat -c '%U %G %a' /run/slice-block/nbd.sock)" "slice slice 660"
+said="$(timeout 60 perl -MIO::Socket::UNIX -e '
+  my $nbd = IO::Socket::UNIX->new("/run/slice-block/nbd.sock") or die "no connection: $!";
+  read($nbd, my $greeting, 18);
+  print $nbd pack("N", 3), "IHAVEOPT", pack("NN", 3, 0);
+  read($nbd, my $listed, 29);
+  print substr($greeting, 0, 8), " ", substr($listed, 24)')"
+expect "who asks there is told of the volume" "$said" "NBDMAGIC disk1"
+kill -9 "$(has slice-blockd MainPID)"
+becomes slice-blockd NRestarts 1
+becomes slice-blockd ActiveState active
+systemctl stop slice-blockd
+slicectl volume remove disk1 > /tmp/volume 2>&1
+expect "the volume is removed" $? 0
+
 # One that dies, and one that hangs, which the watchdog ends.
 expect "the watchdog leaves alone who lives" "$(has slice-coordd@coord1 NRestarts)" 0
 kill -9 "$(has slice-stored@store1 MainPID)"

@@ -75,7 +75,7 @@ def serves(there):
 def units(there):
     """Good for systemd, and confined."""
     names = sorted(path.name.replace("@.", "@x.") for path in there.folder.glob("lib/systemd/system/slice*.service"))
-    expect(len(names) == 10, names)
+    expect(len(names) == 11, names)
     (there.folder / "etc/slice/hostd-x").write_text("SERVERS=x\n")
     said = there.run("systemd-analyze", "verify", "--man=no", "slice.target", *names)
     expect("slice" not in said, said)
