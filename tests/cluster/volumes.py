@@ -19,7 +19,7 @@ from reload import Steps, mounted
 LEGS = (105, 106)  # of the two hosts that serve volumes
 MIB = 1 << 20
 PORT = 10809
-STARTS, ENDS = 30, 30  # seconds
+STARTS, ENDS, TOLD = 30, 30, 10  # seconds
 CHECKED = "--verify=crc32c --verify_fatal=1 --serialize_overlap=1 --randrepeat=0 --group_reporting --minimal"
 FILE_SYSTEM = """
 set -e
@@ -212,6 +212,9 @@ def block_clients(scene, blockd):
     scene.say((scene.folder / "copy").read_bytes() == image.read_bytes(), "the same bytes")
     status = scene.volume("status", "disk2").stdout
     scene.say("stored" in status and "store" in status, "slicectl volume status", status)
+    end = time.monotonic() + TOLD
+    while scene.listed()["disk2"]["used"] < 20 * MIB and time.monotonic() < end:
+        time.sleep(0.5)
     scene.say(20 * MIB <= scene.listed()["disk2"]["used"] <= 34 * MIB, "what is stored of it", scene.listed()["disk2"])
 
 
