@@ -18,7 +18,7 @@
 namespace slice::block {
 namespace {
 
-constexpr Duration kLastFlush = std::chrono::seconds(5), kLook = std::chrono::milliseconds(20);
+constexpr Duration kLastFlush = std::chrono::seconds(5), kAnsweredPause = std::chrono::milliseconds(20);
 
 class Daemon {
  public:
@@ -187,7 +187,7 @@ Task<void> Daemon::stop() {
     end(0);
   });
   if (nbd_ != nullptr) nbd_->finish();
-  while (nbd_ != nullptr && nbd_->connections() > 0) co_await loop_.sleep(kLook);
+  while (nbd_ != nullptr && nbd_->connections() > 0) co_await loop_.sleep(kAnsweredPause);
   if (volumes_ != nullptr) {
     if (Status flushed = co_await volumes_->flush_all(); !flushed)
       log_error("not everything could be flushed: {}", flushed.error().message);

@@ -130,8 +130,14 @@ class Command {
     return print(render_moved(arguments_.path, arguments_.stripe, arguments_.to, format_));
   }
 
-  // MoveCommands, LeaveCommands, StatusCommand, FailoverCommand, DoctorCommand, TraceCommands, TopCommands,
-  // ProxyCommands, QuotaCommand, TreeCommand, VolumeCommand.
+  // The one of these that is asked for; nothing: none is.
+  template <class... Commands>
+  std::optional<int> carry_out_asked(Commands&... commands) {
+    std::optional<int> code;
+    ((code = !code && commands.parsed() ? carry_out(commands) : code), ...);
+    return code;
+  }
+
   template <class Commands>
   int carry_out(Commands& commands) {
     return run(commands.run(
@@ -576,18 +582,9 @@ int main(int argc, char** argv) {
     return kBadUsage;
   }
   if (server.parsed()) return command.change_server(*server_change);
-  if (move_sites.parsed()) return command.carry_out(move_sites);
-  if (leave.parsed()) return command.carry_out(leave);
-  if (backing.parsed()) return command.carry_out(backing);
-  if (failover.parsed()) return command.carry_out(failover);
-  if (status.parsed()) return command.carry_out(status);
-  if (doctor.parsed()) return command.carry_out(doctor);
-  if (trace.parsed()) return command.carry_out(trace);
-  if (top.parsed()) return command.carry_out(top);
-  if (proxy.parsed()) return command.carry_out(proxy);
-  if (quota.parsed()) return command.carry_out(quota);
-  if (tree.parsed()) return command.carry_out(tree);
-  if (volume.parsed()) return command.carry_out(volume);
+  if (const auto code = command.carry_out_asked(move_sites, leave, backing, failover, status, doctor, trace,
+                                                top, proxy, quota, tree, volume))
+    return *code;
   if (servers->parsed()) return command.servers();
   if (tables->parsed()) return command.tables();
   if (reload->parsed()) return command.reload();
