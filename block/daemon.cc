@@ -198,7 +198,6 @@ Task<void> Daemon::stop() {
 }  // namespace
 
 int serve(const EnsembleConfig& config, const DaemonOptions& options, service::Notify& notify) {
-  static_assert(kNbdPort == 10809, "registered with IANA");
   // Requests may still be under way at the end: nothing is taken apart beneath them.
   auto* daemon = new Daemon(config, options, notify);
   const int code = daemon->run();

@@ -304,6 +304,13 @@ class OpenedFileTest : public MirroredFileTest {
     EXPECT_TRUE(response);
     if (response) status = static_cast<NfsStatus>(load_be<std::uint32_t>(response->results().data()));
   }
+  // Something is written, and a write after it waits at the other copy.
+  void write_slowly(std::optional<NfsStatus>& status) {
+    ASSERT_EQ(write_stripe("some").status, NfsStatus::kOk);
+    copy.slow.emplace();
+    spawn(write_beside(status));
+    loop_.advance(std::chrono::milliseconds(100));
+  }
   std::string stripe_now() { return read(stripe << handle.stripe_shift, 4).data; }
 };
 
@@ -326,11 +333,8 @@ TEST_F(OpenedFileTest, AFormerOpenerNeitherWritesNorReads) {
 // It may not come after what the next opener writes.
 TEST_F(OpenedFileTest, TheNextOneWaitsForWritesThatHaveBegun) {
   open_now(3);
-  ASSERT_EQ(write_stripe("some").status, NfsStatus::kOk);
-  copy.slow.emplace();
   std::optional<NfsStatus> written;
-  spawn(write_beside(written));
-  loop_.advance(std::chrono::milliseconds(100));
+  write_slowly(written);
   ASSERT_EQ(copy.forwards, 2u);
   bool opened = false;
   spawn(open(4, opened));
@@ -345,11 +349,8 @@ TEST_F(OpenedFileTest, TheNextOneWaitsForWritesThatHaveBegun) {
 // same.
 TEST_F(OpenedFileTest, WhatOneCopyHasAllGet) {
   open_now(3);
-  ASSERT_EQ(write_stripe("some").status, NfsStatus::kOk);
-  copy.slow.emplace();
   std::optional<NfsStatus> written;
-  spawn(write_beside(written));
-  loop_.advance(std::chrono::milliseconds(100));
+  write_slowly(written);
   copy.epoch = Epoch{4};  // there the next one has come first
   bool opened = false;
   spawn(open(4, opened));
