@@ -44,6 +44,7 @@ class Daemon {
   int run() {
     spawn(begin());
     loop_.run();
+    nbd_.reset();  // which takes its sockets' paths away; requests under way have what they need
     return code_;
   }
 
@@ -200,9 +201,7 @@ Task<void> Daemon::stop() {
 int serve(const EnsembleConfig& config, const DaemonOptions& options, service::Notify& notify) {
   // Requests may still be under way at the end: nothing is taken apart beneath them.
   auto* daemon = new Daemon(config, options, notify);
-  const int code = daemon->run();
-  for (const std::string& path : options.paths) ::unlink(path.c_str());
-  return code;
+  return daemon->run();
 }
 
 }  // namespace slice::block
