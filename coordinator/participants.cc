@@ -54,7 +54,8 @@ Participants::Chosen Participants::of(const routing::FileHandle& handle, bool st
   const routing::RoutingTables& tables = *context_.tables.get();
   Chosen chosen{.servers = {}, .known = tables.generation()};
   std::vector<std::uint32_t>& servers = chosen.servers;
-  if (context_.config.volume.threshold > 0 && !routing::mirrored(handle)) {
+  const bool small = !routing::mirrored(handle) && !routing::epoch_of_opener(handle);
+  if (context_.config.volume.threshold > 0 && small) {
     SiteId site = tables.small_file_site(handle.fileid);
     servers.push_back(tables.server_of(wire::Role::kSmallFile, site).server);
   }

@@ -33,9 +33,9 @@ class Participants {
   Participants(service::ServiceContext& context, FileGate& gate, Without without);
 
   // Indexes of the servers that may hold bytes of the file: its small-file server (where the volume has a
-  // threshold, and the file is not mirrored), and for a striped file every storage server. How far a striped
-  // file reaches is not known surely before all of them were asked, since unstable writes are reported late:
-  // so none is left out.
+  // threshold, the file is not mirrored, and no opener asks, whose bytes all lie behind that), and for a
+  // striped file every storage server. How far a striped file reaches is not known surely before all of them
+  // were asked, since unstable writes are reported late: so none is left out.
   struct Chosen {
     std::vector<std::uint32_t> servers;
     Generation known;  // of the tables that they were found by

@@ -164,6 +164,13 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
     queue(entry);
   }
 
+  void note_cut(FileId file, Epoch epoch) {
+    Entry* entry = find(file);
+    if (entry == nullptr) return;
+    entry->untold.add(epoch, 0, {});
+    queue(*entry);
+  }
+
   Task<Status> report(routing::FileHandle handle, Epoch epoch, std::uint64_t end, nfs3::Time mtime) {
     Entry& entry = entry_of(handle);
     entry.untold.add(epoch, end, mtime);
@@ -538,6 +545,9 @@ const KnownFile* AuthorityClient::peek(FileId file) const {
 void AuthorityClient::note(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end,
                            nfs3::Time mtime) {
   impl_->note(handle, epoch, end, mtime);
+}
+void AuthorityClient::note_cut(FileId file, Epoch epoch) {
+  impl_->note_cut(file, epoch);
 }
 Task<Status> AuthorityClient::report(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end,
                                      nfs3::Time mtime) {

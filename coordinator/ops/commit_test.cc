@@ -68,6 +68,14 @@ TEST_F(CommitTest, OnlyServersThatMayHoldSomethingOfTheFileAreAsked) {
   EXPECT_EQ(store2_.commits, 0) << "it has sites for files with a layout alone";
 }
 
+// Its bytes begin behind what a small-file server may have (docs/raw-volumes.md).
+TEST_F(CommitTest, ForAnOpenerOnlyStorageNodesAreAsked) {
+  ASSERT_EQ(commit_now(routing::opened_at(file(), Epoch{2})).status, NfsStatus::kOk);
+  EXPECT_EQ(store1_.commits, 1);
+  EXPECT_EQ(store2_.commits, 1);
+  EXPECT_EQ(small_.commits, 0);
+}
+
 // Its tables said so when the COMMIT began; by now all that it had is elsewhere.
 TEST_F(CommitTest, AServerThatIsRemovedMeanwhileIsNotWaitedFor) {
   store1_.end = 100000;

@@ -246,7 +246,7 @@ void CallRouter::forward(Client& client, CallFacts facts, const slice_request& r
   std::uint64_t hint = 0;
   if (request.procedure == SLICE_NFS_READ || request.procedure == SLICE_NFS_WRITE ||
       request.procedure == SLICE_NFS_COMMIT) {
-    hint = services_.cache.hint(facts.fileid);
+    hint = services_.hint(facts.fileid);
   }
   auto arguments_at = static_cast<std::size_t>(request.arguments - head.data());
   Buffer arguments(head.subspan(arguments_at));

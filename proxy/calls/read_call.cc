@@ -29,7 +29,7 @@ void ReadCall::start() {
 void ReadCall::send(std::size_t index, std::uint64_t offset, std::uint32_t count) {
   Piece& piece = *pieces_[index];
   piece.leg.expected_reply = count + 256;
-  Buffer head = read_arguments(facts_.handle.data(), services_.cache.hint(facts_.fileid), offset, count);
+  Buffer head = read_arguments(facts_.handle.data(), services_.hint(facts_.fileid), offset, count);
   dispatch(piece.leg, piece.route, head.view(), {});
 }
 

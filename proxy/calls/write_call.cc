@@ -22,7 +22,7 @@ void WriteCall::start(std::size_t data_at) {
   progress_.resize(pieces_.size());
   left_ = pieces_.size();
   skip_ = data_at;
-  hint_ = services_.cache.hint(facts_.fileid);
+  hint_ = services_.hint(facts_.fileid);
   if (slice_handle_has_layout(facts_.handle_flags)) {
     facts_.origin.layout = services_.stamps.of(coordinator());
   }

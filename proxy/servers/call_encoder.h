@@ -31,6 +31,9 @@ class CallEncoder {
  public:
   CallEncoder(ChunkPool& pool, Sender sender) : pool_(pool), sender_(sender) {}
 
+  // Whether what is sent are this process's own calls.
+  bool own() const { return sender_.own; }
+
   // An NFS call with its record mark. The arguments are `head` followed by `total` bytes, of which `data` are
   // the first.
   BufferChain encode(const Origin& origin, std::uint32_t xid, std::uint32_t procedure, ByteView head,
