@@ -6,8 +6,8 @@ read and write as many bytes.
     fairness.py [--json] [--clients N] [--rate R] [--rounds N] [--warm-up S] [--interval S] [--folder DIR]
 
 The ratio is that of the slowest hundredth of the normal clients' operations (99th percentile), beside the greedy one over alone, each round its own;
-told is the median of the rounds. Servers run on one processor, all clients on another, the greedy one with less of it: its machine is not
-the others'."""
+told is the median of the rounds. Servers run on one processor, all clients on another, and there the normal ones never wait for the
+greedy one: its machine is not theirs."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ GREEDY = {"operations": 'name = "operations"\n[operations]\ngetattr = 1\n' + FIL
                    '[io]\ntransfer = "64KiB"\norder = "sequential"\n'}
 GREEDY_CONNECTIONS, GREEDY_OUTSTANDING, GREEDY_RATE = 64, 64, 1e6
 GREEDY_HEAD_START = 5  # seconds, in which it makes its files, too
-GREEDY_NICENESS = 10
+AT_ONCE = ("chrt", "--rr", "1")  # the one that is measured is woken, whoever else has the processor
 
 
 class Hosts:
@@ -50,9 +50,9 @@ class Hosts:
         self.slice.add_leg(f"client{number}", namespace, number)
         return namespace, f"10.77.{number}.2"
 
-    def start(self, host, *words, niceness=0):
+    def start(self, host, *words):
         """A program there, ended with the rest."""
-        command = uml.in_netns(host[0], "taskset", "-c", bench.client_cpu(), "nice", "-n", str(niceness), *map(str, words))
+        command = uml.in_netns(host[0], "taskset", "-c", bench.client_cpu(), *map(str, words))
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
         self.until.callback(stop, process)
         return process
@@ -75,7 +75,7 @@ class Load:
 
     def workers(self, hosts):
         for host in hosts.normal:
-            hosts.start(host, self.program, "worker", "--listen", f"{host[1]}:{PORT}")
+            hosts.start(host, *AT_ONCE, self.program, "worker", "--listen", f"{host[1]}:{PORT}")
         time.sleep(0.5)
 
     def normal(self, hosts):
@@ -83,7 +83,7 @@ class Load:
         options, path = self.options, self.folder / "normal.json"
         words = ["--hosts", ",".join(f"{address}:{PORT}" for _, address in hosts.normal), "--mix", "specsfs", "--bytes-per-op", "20KiB",
                  "--rate", options.rate * len(hosts.normal), "--warm-up", options.warm_up, "--interval", options.interval, "--json", path]
-        command = uml.in_netns(hosts.slice.netns, "taskset", "-c", bench.client_cpu(), *map(str, [*self.base, *words]))
+        command = uml.in_netns(hosts.slice.netns, "taskset", "-c", bench.client_cpu(), *AT_ONCE, *map(str, [*self.base, *words]))
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"slice-load failed: {(done.stderr or done.stdout)[-400:]}")
@@ -94,7 +94,7 @@ class Load:
         mix = self.folder / f"{name}.toml"
         mix.write_text(GREEDY[name])
         process = hosts.start(hosts.greedy, *self.base, "--mix", mix, "--rate", GREEDY_RATE, "--clients", GREEDY_CONNECTIONS,
-                              "--outstanding", GREEDY_OUTSTANDING, "--warm-up", 600, niceness=GREEDY_NICENESS)
+                              "--outstanding", GREEDY_OUTSTANDING, "--warm-up", 600)
         time.sleep(GREEDY_HEAD_START)
         return process
 
