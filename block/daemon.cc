@@ -13,6 +13,7 @@
 #include "block/volume_table.h"
 #include "common/log.h"
 #include "common/rights.h"
+#include "service/keys_again.h"
 #include "service/metrics_page.h"
 
 namespace slice::block {
@@ -160,24 +161,12 @@ void Daemon::read_signals() {
 }
 
 void Daemon::read_files_again() {
-  log_info(
-      "SIGHUP: certificates and keys are read again, and volumes that were opened elsewhere may be again "
-      "here");
+  log_info("SIGHUP: volumes that were opened elsewhere may be again here");
   if (tls_ != nullptr) {
     if (Status read = tls_->reload(); !read)
-      log_error("NBD's certificate stays as it was: {}", read.error().message);
+      log_error("SIGHUP: NBD's certificate stays as it was: {}", read.error().message);
   }
-  if (keys_.tls() != nullptr) {
-    if (Status read = keys_.tls()->reload(); !read)
-      log_error("the ensemble's certificates stay as they were: {}", read.error().message);
-  }
-  if (!config_.network.session_key_files.empty()) {
-    if (auto keys = read_session_keys(config_)) {
-      keys_.replace(std::move(*keys));
-    } else {
-      log_error("the session keys stay as they were: {}", keys.error().message);
-    }
-  }
+  service::read_keys_again(config_, keys_);
   if (volumes_ != nullptr) volumes_->forgive();
 }
 

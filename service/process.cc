@@ -19,6 +19,7 @@
 #include "common/version.h"
 #include "rpc/epoll_loop.h"
 #include "service/hosted_server.h"
+#include "service/keys_again.h"
 #include "service/membership.h"
 #include "service/notify.h"
 #include "service/places.h"
@@ -187,41 +188,17 @@ class Process {
       signalfd_siginfo info{};
       while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGHUP) {
-          read_keys_again();
-          for (auto& server : servers_) server->read_files_again();
+          const bool keys_changed = read_keys_again(config_, keys_);
+          for (auto& server : servers_) {
+            if (keys_changed) server->keys_changed();
+            server->read_files_again();
+          }
           read_settings_again();
         } else {
           stop(fmt::format("stopping signal={}", info.ssi_signo));
         }
       }
     });
-  }
-
-  void read_keys_again() {
-    read_certificates_again();
-    if (config_.network.session_key_files.empty()) {
-      if (keys_.tls() == nullptr)
-        log_info("SIGHUP: [network] names no session_keys: there is nothing to read again");
-      return;
-    }
-    auto keys = read_session_keys(config_);
-    if (!keys) {
-      log_error("SIGHUP: the session keys stay as they were: {}", keys.error().message);
-      return;
-    }
-    log_info("SIGHUP: {} session keys, the first is {}", keys->size(), to_hex(rpc::key_id(keys->front())));
-    keys_.replace(std::move(*keys));
-    for (auto& server : servers_) server->keys_changed();
-  }
-
-  void read_certificates_again() {
-    if (keys_.tls() == nullptr) return;
-    if (Status status = keys_.tls()->reload(); !status) {
-      log_error("SIGHUP: the certificates stay as they were: {}", status.error().message);
-      return;
-    }
-    log_info("SIGHUP: certificates are read again");
-    for (auto& server : servers_) server->keys_changed();
   }
 
   void read_settings_again() {
