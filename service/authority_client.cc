@@ -164,9 +164,9 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
     queue(entry);
   }
 
-  void note_cut(FileId file, Epoch epoch) {
+  void note_cut(FileId file, std::uint64_t size, Epoch epoch) {
     Entry* entry = find(file);
-    if (entry == nullptr) return;
+    if (entry == nullptr || size == 0) return;
     entry->untold.add(epoch, 0, {});
     queue(*entry);
   }
@@ -546,8 +546,8 @@ void AuthorityClient::note(const routing::FileHandle& handle, Epoch epoch, std::
                            nfs3::Time mtime) {
   impl_->note(handle, epoch, end, mtime);
 }
-void AuthorityClient::note_cut(FileId file, Epoch epoch) {
-  impl_->note_cut(file, epoch);
+void AuthorityClient::note_cut(FileId file, std::uint64_t size, Epoch epoch) {
+  impl_->note_cut(file, size, epoch);
 }
 Task<Status> AuthorityClient::report(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end,
                                      nfs3::Time mtime) {

@@ -66,9 +66,10 @@ class AuthorityClient {
   // This server accepted bytes up to `end` (0: none) at `mtime` under `epoch`: folded into the cached entry
   // at once and told to the authority within kReportDelay.
   void note(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end, nfs3::Time mtime);
-  // The file has been cut, and `epoch` began: what is stored of it is told within kReportDelay, where this
-  // server has something of it in mind. What is told of writes before comes under an epoch that is over.
-  void note_cut(FileId file, Epoch epoch);
+  // The file has been cut to `size`, and `epoch` began: what is stored of it is told within kReportDelay,
+  // where this server has something of it in mind. What is told of writes before comes under an epoch that is
+  // over. Of a file that is empty now the authority knows.
+  void note_cut(FileId file, std::uint64_t size, Epoch epoch);
   // Tells the authority now whatever it has not been told of this file, together with `end` and `mtime`; ends
   // when that is durable there.
   Task<Status> report(const routing::FileHandle& handle, Epoch epoch, std::uint64_t end, nfs3::Time mtime);

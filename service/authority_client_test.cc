@@ -268,21 +268,24 @@ TEST_F(AuthorityClientTest, TellsWhatIsStoredWhenItTells) {
 
 TEST_F(AuthorityClientTest, AfterACutWhatIsStoredIsToldUnderTheNewEpoch) {
   AuthorityClient client(context_, [](const routing::FileHandle&) { return std::optional(4096ull); });
-  client.note_cut(handle_.fileid, Epoch{4});
+  client.note_cut(handle_.fileid, 500, Epoch{4});
   loop_.advance(2s);
   EXPECT_TRUE(authority_.merges.empty()) << "nothing of it is in mind here";
   client.note(handle_, Epoch{3}, 777, {95, 0});
-  client.note_cut(handle_.fileid, Epoch{4});
+  client.note_cut(handle_.fileid, 500, Epoch{4});
   loop_.advance(2s);
   ASSERT_EQ(authority_.merges.size(), 1u);
   EXPECT_EQ(authority_.merges[0].epoch, Epoch{4});
   EXPECT_EQ(authority_.merges[0].size, 0u) << "what was written before may be cut off";
   EXPECT_EQ(authority_.merges[0].mtime->seconds, 95u);
   EXPECT_EQ(authority_.merges[0].stored, 4096u);
-  client.note_cut(handle_.fileid, Epoch{5});
+  client.note_cut(handle_.fileid, 500, Epoch{5});
   loop_.advance(2s);
   ASSERT_EQ(authority_.merges.size(), 2u) << "told before, under an epoch that is over";
   EXPECT_EQ(authority_.merges[1].epoch, Epoch{5});
+  client.note_cut(handle_.fileid, 0, Epoch{6});
+  loop_.advance(2s);
+  EXPECT_EQ(authority_.merges.size(), 2u) << "nothing is stored of an empty file";
 }
 
 TEST_F(AuthorityClientTest, SaysUnavailableAndTellsWhenTheAuthorityIsBack) {

@@ -89,7 +89,7 @@ Task<wire::ObjectStatusResult> ObjectProgram::truncate(const wire::ObjectTruncat
   auto everywhere = co_await sites_.truncate(args.object.fileid, args.size, args.epoch);
   co_await context_.crash.reach("small.cut");
   authority_.forget(args.object.fileid);
-  if (args.size > 0) authority_.note_cut(args.object.fileid, args.epoch);
+  if (everywhere) authority_.note_cut(args.object.fileid, args.size, args.epoch);
   pass.reset();
   if (everywhere) co_return co_await changed(args.object.fileid, *everywhere);
   // Of a removed file there is nothing left to cut.

@@ -70,8 +70,10 @@ Task<wire::ObjectStatusResult> ObjectProgram::truncate(const wire::ObjectTruncat
   if (args.object.kind == ObjectKind::kFile) {
     node_.forget(args.object.fileid);
     // From here on none begins that goes by an epoch before; those that had begun are over when this ends.
-    if (status) co_await node_.mirrors.until_written(args.object.fileid, args.epoch);
-    if (args.size > 0) node_.authority.note_cut(args.object.fileid, args.epoch);
+    if (status) {
+      co_await node_.mirrors.until_written(args.object.fileid, args.epoch);
+      node_.authority.note_cut(args.object.fileid, args.size, args.epoch);
+    }
   }
   co_return wire::ObjectStatusResult{status ? nfs3::Status::kOk : failed(status.error()),
                                      moves_.also(args.known)};
