@@ -2,7 +2,6 @@
 // (docs/operations.md). `slicectl backup` runs it.
 #include <sys/stat.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,8 +11,8 @@
 #include "backup/format.h"
 #include "backup/restore.h"
 #include "backup/take.h"
+#include "cli/command_line.h"
 #include "common/log.h"
-#include "common/version.h"
 #include "fsck/ensemble.h"
 #include "fsck/online.h"
 #include "service/data_directory.h"
@@ -322,49 +321,45 @@ int restore(const EnsembleConfig& config, const TlsConfig& tls, const Arguments&
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app("slice-backup: takes a backup of an ensemble that serves, and brings a server back from one");
-  app.set_version_flag("--version", kVersion);
-  app.require_subcommand(1);
+  cli::Program app(
+      "slice-backup: takes a backup of an ensemble that serves, and brings a server back from one");
+  app.require_subcommand();
   app.fallthrough();
   app.add_option("--config", arguments.config, "the ensemble's configuration")
-      ->take_last()  // slicectl gives its own first
-      ->capture_default_str();
+      .take_last()  // slicectl gives its own first
+      .capture_default();
   app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer of a server")
-      ->take_last()
-      ->check(CLI::Range(0.1, 600.0))
-      ->capture_default_str();
+      .take_last()
+      .in_range(0.1, 600.0)
+      .capture_default();
   app.add_flag("--json", arguments.json, "JSON instead of text");
-  auto* take_command = app.add_subcommand(
+  const auto take_command = app.add_subcommand(
       "take", "what directory servers, small-file servers and the manager have, into files of a new folder");
-  take_command->add_option("folder", arguments.folder, "is made, and gets its name when all is there")
-      ->required();
-  auto* show_command = app.add_subcommand("show", "what a backup has; reads all of it");
-  show_command->add_option("folder", arguments.folder, "that `take` made")->required();
-  auto* restore_command = app.add_subcommand(
+  take_command.add_option("folder", arguments.folder, "is made, and gets its name when all is there")
+      .required();
+  const auto show_command = app.add_subcommand("show", "what a backup has; reads all of it");
+  show_command.add_option("folder", arguments.folder, "that `take` made").required();
+  const auto restore_command = app.add_subcommand(
       "restore",
       "makes the data directory of a server whose disk was lost, on its host, before it is started");
-  restore_command->add_option("server", arguments.server, "its name")->required();
-  restore_command->add_option("folder", arguments.folder, "that `take` made")->required();
-  restore_command->add_option("--data", arguments.data, "its data directory; default: as configured");
-  restore_command->add_flag("--all", arguments.all_notes, "names every file that is not as it was");
+  restore_command.add_option("server", arguments.server, "its name").required();
+  restore_command.add_option("folder", arguments.folder, "that `take` made").required();
+  restore_command.add_option("--data", arguments.data, "its data directory; default: as configured");
+  restore_command.add_flag("--all", arguments.all_notes, "names every file that is not as it was");
   app.footer(
       "Exit codes: 0 done; 1 not done; 2 wrong usage or configuration; 3 restored, and files are not as they "
       "were (each is named).");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kGood : kBadUsage;
-  }
+  if (const auto code = app.parse(argc, argv)) return *code;
   configure_log("slice-backup", LogLevel::kWarning);
   ::umask(S_IRWXG | S_IRWXO);  // names and bytes of everybody
   while (arguments.folder.size() > 1 && arguments.folder.back() == '/') arguments.folder.pop_back();
-  if (show_command->parsed()) return show(arguments);
+  if (show_command.parsed()) return show(arguments);
   auto file = load_ensemble(arguments.config);
   if (!file) return say(file.error(), kBadUsage);
   const TlsConfig tls = file->network.tls.of("slicectl");
   auto config = service::learn_members(std::move(*file), tls);
   if (!config) return say(config.error());
-  return take_command->parsed() ? take(*config, tls, arguments) : restore(*config, tls, arguments);
+  return take_command.parsed() ? take(*config, tls, arguments) : restore(*config, tls, arguments);
 }
 
 }  // namespace

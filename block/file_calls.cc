@@ -49,6 +49,10 @@ Result<nfs3::Status> status_of(const proxy::BufferChain& record, nfs3::Procedure
   return static_cast<nfs3::Status>(load_be<std::uint32_t>(decoded->results.data()));
 }
 
+nfs3::Stable stable(bool durable) {
+  return durable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable;
+}
+
 }  // namespace
 
 // One copy of a call, as the client that the worker knows. What waits there for a server ends with it.
@@ -140,24 +144,35 @@ Task<Status> FileCalls::read(std::uint64_t offset, ByteSpan into) {
   co_return Status{};
 }
 
-Task<Result<Verifier>> FileCalls::write(std::uint64_t offset, ByteView data, bool durable) {
+// Without data it makes a hole.
+Task<Result<Verifier>> FileCalls::write_all(nfs3::WriteArgs args) {
   std::optional<Verifier> first;
-  while (!data.empty()) {
-    auto record =
-        co_await call(nfs3::Procedure::kWrite,
-                      nfs3::WriteArgs{handle_, offset, static_cast<std::uint32_t>(data.size()),
-                                      durable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable, data});
+  while (args.count > 0) {
+    auto record = co_await call(nfs3::Procedure::kWrite, args);
     if (!record) co_return fail(std::move(record.error()));
     Buffer whole(record->size());
     record->copy_to(whole.data());
     const auto reply = proxy::parse_write_reply(whole.view().subspan(rpc::kRecordMark));
-    if (!reply || reply->count == 0 || reply->count > data.size())
+    if (!reply || reply->count == 0 || reply->count > args.count)
       co_return fail(Errc::kIo, "a WRITE's reply does not decode");
     if (!first) first = Verifier{reply->verifier};
-    offset += reply->count;
-    data = data.subspan(reply->count);
+    args.offset += reply->count;
+    args.count -= reply->count;
+    if (!args.data.empty()) args.data = args.data.subspan(reply->count);
   }
   co_return first.value_or(Verifier{});
+}
+
+Task<Result<Verifier>> FileCalls::write(std::uint64_t offset, ByteView data, bool durable) {
+  return write_all({handle_, offset, static_cast<std::uint32_t>(data.size()), stable(durable), data});
+}
+
+Task<Result<Verifier>> FileCalls::make_hole(std::uint64_t offset, std::uint32_t size, bool durable) {
+  auto made = co_await write_all({handle_, offset, size, stable(durable), {}});
+  if (made || made.error().code != Errc::kIo) co_return made;
+  // One of the last version knows no holes; and whatever else it was, zeros are as good.
+  const Buffer data = zeros(size);
+  co_return co_await write(offset, data.view(), durable);
 }
 
 Task<Result<Verifier>> FileCalls::commit() {
@@ -170,6 +185,23 @@ Task<Result<Verifier>> FileCalls::commit() {
   nfs3::CommitOk ok;
   if (!decode_result(in, status, ok)) co_return fail(Errc::kIo, "a COMMIT's reply does not decode");
   co_return ok.verifier;
+}
+
+// READ of no bytes (storagenode/ops/read.cc).
+Task<Result<Extent>> FileCalls::extent(std::uint64_t offset) {
+  auto record = co_await call(nfs3::Procedure::kRead, nfs3::ReadArgs{handle_, offset, 0});
+  if (!record) co_return fail(std::move(record.error()));
+  std::uint8_t scratch[rpc::kRecordMark + kReadHead];
+  const ByteView head = record->head(sizeof scratch, scratch);
+  rpc::XdrReader in(head.subspan(rpc::kRecordMark + kSuccessHeader));
+  in.u32();  // status
+  if (in.boolean()) in.skip(nfs3::kAttributesSize);
+  Extent extent;
+  extent.length = in.u32();
+  extent.hole = in.boolean();
+  if (in.u32() != 0 || !in.complete()) co_return fail(Errc::kIo, "a READ's reply does not decode");
+  if (extent.length == 0) co_return Extent{kMostBytes, false};  // a node of the last version cannot tell
+  co_return extent;
 }
 
 }  // namespace slice::block

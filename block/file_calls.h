@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "block/device.h"
 #include "common/loop.h"
 #include "common/result.h"
 #include "common/task.h"
@@ -36,8 +37,12 @@ class VolumeFile {
   // All of it, with the verifier that the first of its bytes were answered with: where a later COMMIT says
   // the same, no server was started anew since.
   virtual Task<Result<Verifier>> write(std::uint64_t offset, ByteView data, bool durable) = 0;
+  // The same with so many zeros, at most kMostBytes, whose room on disks is given back.
+  virtual Task<Result<Verifier>> make_hole(std::uint64_t offset, std::uint32_t size, bool durable) = 0;
   // Of all that was answered before, whoever wrote it.
   virtual Task<Result<Verifier>> commit() = 0;
+  // What is there from `offset` on, of at least one byte, and true as far as the stripe unit goes.
+  virtual Task<Result<Extent>> extent(std::uint64_t offset) = 0;
 };
 
 class FileCalls : public VolumeFile {
@@ -57,7 +62,9 @@ class FileCalls : public VolumeFile {
 
   Task<Status> read(std::uint64_t offset, ByteSpan into) override;
   Task<Result<Verifier>> write(std::uint64_t offset, ByteView data, bool durable) override;
+  Task<Result<Verifier>> make_hole(std::uint64_t offset, std::uint32_t size, bool durable) override;
   Task<Result<Verifier>> commit() override;
+  Task<Result<Extent>> extent(std::uint64_t offset) override;
 
  private:
   class Copy;
@@ -65,6 +72,7 @@ class FileCalls : public VolumeFile {
   template <class Args>
   Task<Result<proxy::BufferChain>> call(nfs3::Procedure procedure, Args args);
   Task<Result<std::uint32_t>> read_some(std::uint64_t offset, ByteSpan into);
+  Task<Result<Verifier>> write_all(nfs3::WriteArgs args);
 
   Loop& loop_;
   const Options options_;

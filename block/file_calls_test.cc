@@ -71,6 +71,38 @@ TEST_F(FileCallsTest, GoesOnBehindWhatAServerTook) {
   EXPECT_EQ(read(), data);
 }
 
+TEST_F(FileCallsTest, AHoleIsMadeWithoutData) {
+  auto data = pattern(kBytes, 8);
+  ASSERT_TRUE(write(data));
+  node().write_at_most = 10'000;
+  constexpr std::size_t at = 1000, size = 200'000;
+  ASSERT_TRUE(run(calls->make_hole(kDataBegin + at, size, false)));
+  std::fill_n(data.begin() + at, size, std::uint8_t{0});
+  EXPECT_EQ(read(), data);
+  std::uint64_t holes = 0;
+  for (const auto& server : ensemble.servers) holes += server->holes;
+  EXPECT_GE(holes, size);
+}
+
+TEST_F(FileCallsTest, WhatIsThereIsAskedByAReadOfNoBytes) {
+  ASSERT_TRUE(write(pattern(kBytes, 8)));
+  ASSERT_TRUE(run(calls->make_hole(kDataBegin + 4096, 4096, false)));
+  EXPECT_EQ(*run(calls->extent(kDataBegin + 100)), (Extent{3996, false}));
+  EXPECT_EQ(*run(calls->extent(kDataBegin + 4096)), (Extent{4096, true}));
+  for (const auto& server : ensemble.servers) server->knows_holes = false;
+  EXPECT_EQ(*run(calls->extent(kDataBegin + 4096)), (Extent{VolumeFile::kMostBytes, false}))
+      << "who cannot tell has no holes";
+}
+
+TEST_F(FileCallsTest, ServersThatKnowNoHolesGetZeros) {
+  for (const auto& server : ensemble.servers) server->knows_holes = false;
+  auto data = pattern(kBytes, 9);
+  ASSERT_TRUE(write(data));
+  ASSERT_TRUE(run(calls->make_hole(kDataBegin, kBytes / 2, true)));
+  std::fill_n(data.begin(), kBytes / 2, std::uint8_t{0});
+  EXPECT_EQ(read(), data);
+}
+
 TEST_F(FileCallsTest, ComesAgainWhereItIsToldTo) {
   node().fail_with = nfs3::Status::kJukebox;
   ensemble.loop.after(300ms, [this] { node().fail_with = nfs3::Status::kOk; });

@@ -161,6 +161,15 @@ void encode_option_reply(Buffer& out, Option to, OptionReply type, std::string_v
   put_text(out, data);
 }
 
+void encode_context_reply(Buffer& out, Option to) {
+  put(out, kOptionReplyMagic);
+  put(out, to);
+  put(out, OptionReply::kMetaContext);
+  put(out, static_cast<std::uint32_t>(sizeof kAllocationId + kAllocation.size()));
+  put(out, to == Option::kSetMetaContext ? kAllocationId : 0);
+  out.append(as_bytes(kAllocation));
+}
+
 void encode_server_reply(Buffer& out, std::string_view name) {
   put(out, kOptionReplyMagic);
   put(out, Option::kList);
@@ -246,6 +255,21 @@ void put_data_chunk(std::uint8_t* at, std::uint64_t cookie, std::uint64_t offset
                         .cookie = cookie,
                         .length = static_cast<std::uint32_t>(sizeof offset + length)});
   store_be(at + kChunkHeaderSize, offset);
+}
+
+void put_status_chunk(Buffer& out, std::uint64_t cookie, std::size_t extents) {
+  constexpr std::size_t kExtentSize = 2 * sizeof(std::uint32_t);
+  put_chunk_header(out.extend(kChunkHeaderSize),
+                   {.flags = kDone,
+                    .type = ChunkType::kBlockStatus,
+                    .cookie = cookie,
+                    .length = static_cast<std::uint32_t>(sizeof kAllocationId + extents * kExtentSize)});
+  put(out, kAllocationId);
+}
+
+void put_state(Buffer& out, std::uint32_t length, std::uint32_t state) {
+  put(out, length);
+  put(out, state);
 }
 
 void encode_none_chunk(Buffer& out, std::uint64_t cookie) {

@@ -32,6 +32,7 @@ enum TransmissionFlag : std::uint16_t {
   kHasFlags = 1 << 0,
   kSendFlush = 1 << 2,
   kSendFua = 1 << 3,
+  kSendTrim = 1 << 5,
   kSendWriteZeroes = 1 << 6,
   kSendDf = 1 << 7,
   kCanMultiConn = 1 << 8,
@@ -46,8 +47,8 @@ enum class Option : std::uint32_t {
   kInfo = 6,
   kGo = 7,
   kStructuredReply = 8,
-  kListMetaContext = 10,
-  kSetMetaContext = 11,
+  kListMetaContext = 9,
+  kSetMetaContext = 10,
 };
 
 // "Option reply types".
@@ -79,7 +80,18 @@ enum class Command : std::uint16_t {
   kWriteZeroes = 6,
   kBlockStatus = 7,
 };
-enum CommandFlag : std::uint16_t { kFua = 1 << 0, kNoHole = 1 << 1, kDf = 1 << 2, kFastZero = 1 << 4 };
+enum CommandFlag : std::uint16_t {
+  kFua = 1 << 0,
+  kNoHole = 1 << 1,
+  kDf = 1 << 2,
+  kReqOne = 1 << 3,
+  kFastZero = 1 << 4
+};
+
+// "Metadata querying": the one context that there is here, "base:allocation metadata context".
+inline constexpr std::string_view kAllocation = "base:allocation";
+inline constexpr std::uint32_t kAllocationId = 1;
+enum AllocationState : std::uint32_t { kStateHole = 1 << 0, kStateZero = 1 << 1 };
 
 // "Error values".
 enum class ErrorNumber : std::uint32_t {
@@ -131,6 +143,8 @@ struct OptionReplyHeader {
 std::optional<OptionReplyHeader> decode_option_reply_header(ByteView bytes);
 // Header and data. Of errors the data is text for people.
 void encode_option_reply(Buffer& out, Option to, OptionReply type, std::string_view data = {});
+// NBD_REP_META_CONTEXT, of the one that there is.
+void encode_context_reply(Buffer& out, Option to);
 // NBD_REP_SERVER.
 void encode_server_reply(Buffer& out, std::string_view name);
 
@@ -178,7 +192,7 @@ std::optional<SimpleReply> decode_simple_reply(ByteView bytes);
 inline constexpr std::uint32_t kChunkMagic = 0x668e33ef;
 inline constexpr std::size_t kChunkHeaderSize = 20, kDataChunkSize = kChunkHeaderSize + 8;
 inline constexpr std::uint16_t kDone = 1 << 0;
-enum class ChunkType : std::uint16_t { kNone = 0, kOffsetData = 1, kError = (1 << 15) + 1 };
+enum class ChunkType : std::uint16_t { kNone = 0, kOffsetData = 1, kBlockStatus = 5, kError = (1 << 15) + 1 };
 struct ChunkHeader {
   std::uint16_t flags = 0;
   ChunkType type{};
@@ -190,6 +204,9 @@ std::optional<ChunkHeader> decode_chunk_header(ByteView bytes);
 // The last chunk of a read: header and offset, into kDataChunkSize bytes; `length` bytes of data follow, at
 // least one.
 void put_data_chunk(std::uint8_t* at, std::uint64_t cookie, std::uint64_t offset, std::uint32_t length);
+// The last chunk of a block status, of kAllocationId; more are put behind by put_state().
+void put_status_chunk(Buffer& out, std::uint64_t cookie, std::size_t extents);
+void put_state(Buffer& out, std::uint32_t length, std::uint32_t state);
 // A success without data.
 void encode_none_chunk(Buffer& out, std::uint64_t cookie);
 // A last chunk, with text for people.

@@ -292,6 +292,7 @@ void NbdConnection::begin_transmission() {
   terms_ = std::make_shared<const NbdTerms>(NbdTerms{.device = handshake_.take_device(),
                                                      .name = handshake_.name(),
                                                      .structured = handshake_.structured(),
+                                                     .allocation = handshake_.allocation(),
                                                      .longest = shared_->longest});
   state_ = State::kRequest;
   if (shared_->metrics.may_log(NbdLine::kOpened)) {

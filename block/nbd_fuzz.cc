@@ -37,7 +37,9 @@ class NoBytes : public slice::block::Device {
   std::uint64_t size() const override { return 0; }
   Task<Status> read(std::uint64_t, slice::ByteSpan) override { co_return Status(); }
   Task<Status> write(std::uint64_t, Buffer, bool) override { co_return Status(); }
-  Task<Status> write_zeroes(std::uint64_t, std::uint64_t, bool) override { co_return Status(); }
+  Task<Status> write_zeroes(std::uint64_t, std::uint64_t, bool, slice::block::Room) override {
+    co_return Status();
+  }
   Task<Status> flush() override { co_return Status(); }
 };
 

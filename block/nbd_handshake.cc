@@ -58,6 +58,7 @@ bool NbdHandshake::take_flags(std::uint32_t flags) {
 void NbdHandshake::tls_began() {
   over_tls_ = true;
   structured_ = false;
+  context_of_.clear();
   name_.clear();
   device_.reset();
 }
@@ -83,7 +84,7 @@ Task<Status> NbdHandshake::open(std::string_view name) {
 
 nbd::ExportInfo NbdHandshake::info() const {
   using namespace nbd;  // NOLINT(google-build-using-namespace)
-  unsigned flags = kHasFlags | kSendFlush | kSendFua | kSendWriteZeroes | kCanMultiConn;
+  unsigned flags = kHasFlags | kSendFlush | kSendFua | kSendTrim | kSendWriteZeroes | kCanMultiConn;
   if (structured_) flags |= kSendDf;
   return {.size = device_->size(), .flags = static_cast<std::uint16_t>(flags)};
 }
@@ -113,7 +114,7 @@ Task<NbdHandshake::Answer> NbdHandshake::answer(Option option, Buffer data) {
       co_return begin_structured(data.view());
     case Option::kListMetaContext:
     case Option::kSetMetaContext:
-      co_return meta_contexts(option, data.view());
+      co_return co_await meta_contexts(option, std::move(data));
   }
   co_return short_answer(option, OptionReply::kUnsupported);
 }
@@ -154,17 +155,27 @@ NbdHandshake::Answer NbdHandshake::list(ByteView data) const {
   return answer;
 }
 
-// None is offered, so none is found.
-NbdHandshake::Answer NbdHandshake::meta_contexts(Option option, ByteView data) const {
-  const auto request = nbd::decode_meta_context_request(data);
-  if (!request) return invalid_option(option, "malformed");
-  if (!structured_) return invalid_option(option, "structured replies have to be agreed upon first");
-  const std::vector<std::string> names = devices_.names();
-  if (std::ranges::find(names, resolve(request->name)) == names.end()) {
-    return short_answer(option, OptionReply::kUnknownExport, "there is no export of this name",
-                        NbdRefusal::kUnknownExport);
+// NBD_OPT_LIST_META_CONTEXT asks by no query, or by a name space, as well; what the last
+// NBD_OPT_SET_META_CONTEXT has chosen counts.
+Task<NbdHandshake::Answer> NbdHandshake::meta_contexts(Option option, Buffer data) {
+  const bool sets = option == Option::kSetMetaContext;
+  if (sets) context_of_.clear();
+  const auto request = nbd::decode_meta_context_request(data.view());
+  if (!request) co_return invalid_option(option, "malformed");
+  if (!structured_) co_return invalid_option(option, "structured replies have to be agreed upon first");
+  const Status opened = co_await open(request->name);
+  if (!opened) co_return not_open(option, opened.error());
+  const auto fits = [&](std::string_view query) {
+    return query == nbd::kAllocation || (!sets && query == "base:");
+  };
+  const bool asked = std::ranges::any_of(request->queries, fits) || (!sets && request->queries.empty());
+  Answer answer;
+  if (asked && device_->knows_holes()) {
+    nbd::encode_context_reply(answer.bytes, option);
+    if (sets) context_of_ = name_;
   }
-  return short_answer(option, OptionReply::kAck);
+  nbd::encode_option_reply(answer.bytes, option, OptionReply::kAck);
+  co_return answer;
 }
 
 NbdHandshake::Answer NbdHandshake::start_tls(ByteView data) const {

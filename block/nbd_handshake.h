@@ -45,6 +45,8 @@ class NbdHandshake {
   void tls_began();
 
   bool structured() const { return structured_; }
+  // Whether device()'s base:allocation was agreed upon.
+  bool allocation() const { return !context_of_.empty() && context_of_ == name_; }
   const std::string& name() const { return name_; }  // of device()
   std::shared_ptr<Device> take_device() { return std::move(device_); }
 
@@ -57,7 +59,7 @@ class NbdHandshake {
   Task<Answer> export_name(Buffer data);
   Task<Answer> export_request(nbd::Option option, Buffer data);
   Answer list(ByteView data) const;
-  Answer meta_contexts(nbd::Option option, ByteView data) const;
+  Task<Answer> meta_contexts(nbd::Option option, Buffer data);
   Answer start_tls(ByteView data) const;
   Answer begin_structured(ByteView data);
 
@@ -66,6 +68,7 @@ class NbdHandshake {
   bool zeroes_ = true;
   bool over_tls_ = false;
   bool structured_ = false;
+  std::string context_of_;  // the device whose base:allocation was agreed upon
   std::string name_;
   std::shared_ptr<Device> device_;  // of the last option that named one
 };

@@ -8,7 +8,7 @@ namespace {
 constexpr std::array<const char*, static_cast<std::size_t>(NbdRefusal::kKinds)> kRefusals{
     "stranger", "crowded", "slow", "malformed", "too_many_options", "unknown_export", "cannot_open", "tls"};
 constexpr std::array<const char*, static_cast<std::size_t>(NbdEnd::kKinds)> kEnds{"malformed", "stalled"};
-constexpr std::array kCommandNames{"read", "write", "flush", "write_zeroes", "other"};
+constexpr std::array kCommandNames{"read", "write", "flush", "write_zeroes", "trim", "block_status", "other"};
 constexpr std::array kErrorNames{"EIO", "EINVAL", "ENOSPC", "EOVERFLOW", "ESHUTDOWN"};
 
 }  // namespace

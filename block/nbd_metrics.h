@@ -43,8 +43,9 @@ class NbdMetrics {
   Counter &read, &written;  // bytes
 
  private:
-  static constexpr std::array kCommands{nbd::Command::kRead, nbd::Command::kWrite, nbd::Command::kFlush,
-                                        nbd::Command::kWriteZeroes};
+  static constexpr std::array kCommands{nbd::Command::kRead,  nbd::Command::kWrite,
+                                        nbd::Command::kFlush, nbd::Command::kWriteZeroes,
+                                        nbd::Command::kTrim,  nbd::Command::kBlockStatus};
   static constexpr std::array kErrors{nbd::ErrorNumber::kIo, nbd::ErrorNumber::kInvalid,
                                       nbd::ErrorNumber::kNoSpace, nbd::ErrorNumber::kOverflow,
                                       nbd::ErrorNumber::kShutdown};

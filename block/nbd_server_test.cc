@@ -1,6 +1,4 @@
 // The NBD server as its clients see it, good and hostile ones, over loopback and a unix socket.
-#include "block/nbd_server.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,7 +8,7 @@
 #include <fstream>
 #include <set>
 
-#include "block/testing/nbd_client.h"
+#include "block/testing/nbd_server_fixture.h"
 #include "rpc/testing/certificates.h"
 
 namespace slice::block::testing {
@@ -24,61 +22,13 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::StartsWith;
 
-constexpr std::uint32_t kLoopback = 0x7f000001;
-constexpr std::size_t kSize = 8 << 20;
-
-class NbdServerTest : public ::testing::Test {
- protected:
-  NbdServerTest() { devices.sizes = {{"disk", kSize}, {"other", 1 << 20}}; }
-  ~NbdServerTest() override { std::filesystem::remove_all(folder); }
-
-  void serve(NbdServer::Options options = {}) {
-    server.emplace(loop, metrics, devices, std::move(options));
-    at = server->listen(rpc::Endpoint{kLoopback, 0}).value();
-  }
-  std::unique_ptr<NbdClient> connect(bool reads = true, int receive_buffer = 0) {
-    return std::make_unique<NbdClient>(loop, at, reads, receive_buffer);
-  }
-  std::unique_ptr<NbdClient> open(std::string_view name = "disk", bool structured = false) {
-    auto client = connect();
-    client->open(name, structured);
-    return client;
-  }
-  std::shared_ptr<MemoryDevice> device(const std::string& name = "disk") { return devices.last[name].lock(); }
-  void pump(Duration time = 50ms) {
-    loop.run_until([] { return false; }, time);
-  }
-  bool until(const std::function<bool()>& done, Duration limit = 5s) {
-    const MonoTime end = loop.now() + limit;
-    while (loop.now() < end) {
-      if (loop.run_until(done, 1ms)) return true;
-    }
-    return false;
-  }
-  std::uint64_t metric(const std::string& name) { return metrics.counter(name).value(); }
-  std::uint64_t refused(const char* why) {
-    return metric(fmt::format("nbd_handshakes_refused_total{{why=\"{}\"}}", why));
-  }
-  static std::string make_folder() {
-    std::string name = ::testing::TempDir() + "slice-nbd-XXXXXX";
-    return ::mkdtemp(name.data()) != nullptr ? name : "";
-  }
-
-  const std::string folder = make_folder();
-  rpc::EpollLoop loop;
-  Metrics metrics;
-  MemoryDevices devices;
-  rpc::Endpoint at;
-  std::optional<NbdServer> server;
-};
-
 TEST_F(NbdServerTest, GoTellsSizeFlagsAndBlockSizes) {
   serve();
   auto client = connect();
   client->greet();
   const auto all = client->option(Option::kGo, NbdClient::export_request("disk", {nbd::Info::kName}).view());
   ASSERT_EQ(all.size(), 4u);
-  EXPECT_EQ(to_hex(as_bytes(all[0].data)), "00000000000000800000014d");
+  EXPECT_EQ(to_hex(as_bytes(all[0].data)), "00000000000000800000016d");
   EXPECT_EQ(to_hex(as_bytes(all[1].data)), "0003000000010000100002000000");
   EXPECT_EQ(all[2].data, std::string("\0\1disk", 6));
   EXPECT_EQ(all[3].type, OptionReply::kAck);
@@ -103,7 +53,7 @@ TEST_F(NbdServerTest, ExportNameWithAndWithoutZeroes) {
   plain->greet(nbd::kFixedNewstyle);
   plain->send_option(Option::kExportName, as_bytes("disk"));
   const std::string all = plain->receive(10 + 124);
-  EXPECT_EQ(to_hex(as_bytes(all).first(10)), "0000000000800000014d");
+  EXPECT_EQ(to_hex(as_bytes(all).first(10)), "0000000000800000016d");
   EXPECT_EQ(all.substr(10), std::string(124, 0));
   EXPECT_EQ(plain->write(0, pattern(512, 1)), ErrorNumber::kNone);
   without->greet();
@@ -153,22 +103,6 @@ TEST_F(NbdServerTest, OptionsThatAreRefused) {
   EXPECT_EQ(client->go(""), OptionReply::kAck) << "the only one";
 }
 
-TEST_F(NbdServerTest, NoMetaContexts) {
-  serve();
-  auto client = connect();
-  client->greet();
-  Buffer request, unknown;
-  nbd::encode(request, nbd::MetaContextRequest{"disk", {"base:allocation"}});
-  nbd::encode(unknown, nbd::MetaContextRequest{"nothing", {}});
-  EXPECT_EQ(client->outcome(Option::kSetMetaContext, request.view()), OptionReply::kInvalid);
-  EXPECT_EQ(client->outcome(Option::kStructuredReply), OptionReply::kAck);
-  EXPECT_EQ(client->outcome(Option::kStructuredReply), OptionReply::kInvalid) << "again";
-  EXPECT_EQ(client->option(Option::kSetMetaContext, request.view()).size(), 1u);
-  EXPECT_EQ(client->outcome(Option::kListMetaContext, request.view()), OptionReply::kAck);
-  EXPECT_EQ(client->outcome(Option::kListMetaContext, unknown.view()), OptionReply::kUnknownExport);
-  EXPECT_EQ(client->outcome(Option::kListMetaContext, request.view().first(9)), OptionReply::kInvalid);
-}
-
 TEST_F(NbdServerTest, WritesReadsZeroesAndFlushes) {
   serve();
   for (const bool structured : {false, true}) {
@@ -192,9 +126,18 @@ TEST_F(NbdServerTest, WritesReadsZeroesAndFlushes) {
     EXPECT_EQ(client->ask(Command::kRead, 0, 0).data, "");
     EXPECT_EQ(client->write(0, ""), ErrorNumber::kNone);
     EXPECT_EQ(client->ask(Command::kWriteZeroes, 0, 0).error, ErrorNumber::kNone);
+    EXPECT_EQ(disk->given_back, 0u) << "with NO_HOLE";
+    EXPECT_EQ(client->ask(Command::kWriteZeroes, 0, 100).error, ErrorNumber::kNone);
+    EXPECT_EQ(client->ask(Command::kTrim, 4096, 8192).error, ErrorNumber::kNone);
+    EXPECT_EQ(client->ask(Command::kTrim, 0, 512, nbd::kFua).error, ErrorNumber::kNone);
+    EXPECT_EQ(disk->given_back, 100u + 8192 + 512);
+    EXPECT_EQ(client->ask(Command::kTrim, 4096, 512, nbd::kNoHole).error, ErrorNumber::kInvalid);
+    EXPECT_EQ(client->ask(Command::kTrim, kSize - 512, 1024).error, ErrorNumber::kInvalid);
     disk->flushes = disk->durable_changes = 0;
+    disk->given_back = 0;
   }
-  EXPECT_EQ(metric("nbd_requests_total{command=\"write_zeroes\"}"), 4u);
+  EXPECT_EQ(metric("nbd_requests_total{command=\"write_zeroes\"}"), 6u);
+  EXPECT_EQ(metric("nbd_requests_total{command=\"trim\"}"), 8u);
   EXPECT_EQ(metric("nbd_read_bytes_total"), 2u * ((3 << 20) + 8));
   EXPECT_EQ(metric("nbd_written_bytes_total"), 2u * ((3 << 20) + 100));
 }
@@ -207,14 +150,13 @@ TEST_F(NbdServerTest, WhatIsOutOfRangeOrNotOffered) {
     EXPECT_EQ(client->ask(Command::kRead, ~0ull - 100, 1024).error, ErrorNumber::kInvalid);
     EXPECT_EQ(client->write(kSize - 512, pattern(100'000, 1)), ErrorNumber::kNoSpace);
     EXPECT_EQ(client->ask(Command::kWriteZeroes, 0, kSize + 1).error, ErrorNumber::kNoSpace);
-    EXPECT_EQ(client->ask(Command::kTrim, 0, 512).error, ErrorNumber::kInvalid);
     EXPECT_EQ(client->ask(Command::kBlockStatus, 0, 512).error, ErrorNumber::kInvalid);
     EXPECT_EQ(client->ask(Command{55}, 0, 512).error, ErrorNumber::kInvalid);
     EXPECT_EQ(client->write(0, pattern(512, 1), nbd::kDf), ErrorNumber::kInvalid);
     EXPECT_EQ(client->write(0, pattern(512, 1)), ErrorNumber::kNone) << "it goes on";
   }
   EXPECT_EQ(metric("nbd_failures_total{error=\"ENOSPC\"}"), 4u);
-  EXPECT_EQ(metric("nbd_requests_total{command=\"other\"}"), 6u);
+  EXPECT_EQ(metric("nbd_requests_total{command=\"other\"}"), 2u);
 }
 
 TEST_F(NbdServerTest, AWriteThatIsTooLongIsSkipped) {

@@ -159,8 +159,15 @@ TEST(NbdJudge, RangesFlagsAndLengths) {
   EXPECT_EQ(verdict(terms, Command::kWriteZeroes, 0, 8193), ErrorNumber::kNoSpace);
   EXPECT_EQ(verdict(terms, Command::kWriteZeroes, 0, 512, nbd::kFastZero), ErrorNumber::kInvalid);
   EXPECT_EQ(verdict(terms, Command::kFlush, 0, 0), ErrorNumber::kNone);
-  EXPECT_EQ(verdict(terms, Command::kTrim, 0, 512), ErrorNumber::kInvalid);
-  EXPECT_EQ(verdict(structured, Command::kBlockStatus, 0, 512), ErrorNumber::kInvalid);
+  EXPECT_EQ(verdict(terms, Command::kTrim, 0, 8192, nbd::kFua), ErrorNumber::kNone);
+  EXPECT_EQ(verdict(terms, Command::kTrim, 0, 8193), ErrorNumber::kInvalid);
+  EXPECT_EQ(verdict(terms, Command::kTrim, 0, 512, nbd::kNoHole), ErrorNumber::kInvalid);
+  EXPECT_EQ(verdict(structured, Command::kBlockStatus, 0, 512), ErrorNumber::kInvalid) << "not agreed upon";
+  NbdTerms with_status = structured;
+  with_status.allocation = true;
+  EXPECT_EQ(verdict(with_status, Command::kBlockStatus, 0, 8192, nbd::kReqOne), ErrorNumber::kNone);
+  EXPECT_EQ(verdict(with_status, Command::kBlockStatus, 0, 8193), ErrorNumber::kInvalid);
+  EXPECT_EQ(verdict(with_status, Command::kBlockStatus, 0, 0), ErrorNumber::kInvalid);
   EXPECT_EQ(verdict(terms, Command{99}, 0, 0), ErrorNumber::kInvalid);
 }
 

@@ -13,6 +13,7 @@ using nbd::ErrorNumber;
 unsigned allowed_flags(Command command, bool structured) {
   if (command == Command::kRead && structured) return nbd::kFua | nbd::kDf;
   if (command == Command::kWriteZeroes) return nbd::kFua | nbd::kNoHole;
+  if (command == Command::kBlockStatus) return nbd::kFua | nbd::kReqOne;
   return nbd::kFua;
 }
 
@@ -57,13 +58,30 @@ Task<NbdReply> answer_read(const NbdTerms& terms, nbd::Request request) {
   co_return NbdReply{.bytes = std::move(reply)};
 }
 
+Task<NbdReply> answer_status(const NbdTerms& terms, nbd::Request request) {
+  auto extents = co_await terms.device->extents(request.offset, request.length);
+  if (!extents) co_return failed_reply(request, terms, extents.error());
+  if ((request.flags & nbd::kReqOne) != 0) extents->resize(1);
+  Buffer reply;
+  nbd::put_status_chunk(reply, request.cookie, extents->size());
+  for (const Extent& extent : *extents)
+    nbd::put_state(reply, static_cast<std::uint32_t>(extent.length),
+                   extent.hole ? nbd::kStateHole | nbd::kStateZero : 0);
+  co_return NbdReply{.bytes = std::move(reply)};
+}
+
 Task<Status> make_change(Device& device, nbd::Request request, Buffer data) {
   const bool durable = (request.flags & nbd::kFua) != 0;
   switch (request.command) {
     case Command::kWrite:
       co_return co_await device.write(request.offset, std::move(data), durable);
     case Command::kWriteZeroes:
-      co_return co_await device.write_zeroes(request.offset, request.length, durable);
+      co_return co_await device.write_zeroes(
+          request.offset, request.length, durable,
+          (request.flags & nbd::kNoHole) != 0 ? Room::kKept : Room::kGivenBack);
+    // What is left of it reads as zeros: a client may not count on that, but nobody is to see what was there.
+    case Command::kTrim:
+      co_return co_await device.write_zeroes(request.offset, request.length, durable, Room::kGivenBack);
     default:
       co_return co_await device.flush();
   }
@@ -85,6 +103,12 @@ ErrorNumber judge(const nbd::Request& request, const NbdTerms& terms) {
     case Command::kWriteZeroes:
       if (!allowed) return ErrorNumber::kInvalid;
       return is_inside ? ErrorNumber::kNone : ErrorNumber::kNoSpace;
+    case Command::kTrim:
+      return allowed && is_inside ? ErrorNumber::kNone : ErrorNumber::kInvalid;
+    case Command::kBlockStatus: {
+      const bool agreed = terms.allocation && request.length > 0;
+      return agreed && allowed && is_inside ? ErrorNumber::kNone : ErrorNumber::kInvalid;
+    }
     case Command::kFlush:
       return allowed ? ErrorNumber::kNone : ErrorNumber::kInvalid;
     default:
@@ -127,6 +151,7 @@ Task<NbdReply> execute(std::shared_ptr<const NbdTerms> terms, nbd::Request reque
   const bool is_nothing = request.length == 0 && request.command != Command::kFlush;
   if (is_nothing) co_return NbdReply{.bytes = encode_reply(request, terms->structured, ErrorNumber::kNone)};
   if (request.command == Command::kRead) co_return co_await answer_read(*terms, request);
+  if (request.command == Command::kBlockStatus) co_return co_await answer_status(*terms, request);
   const Status done = co_await make_change(*terms->device, request, std::move(data));
   if (!done) co_return failed_reply(request, *terms, done.error());
   co_return NbdReply{.bytes = encode_reply(request, terms->structured, ErrorNumber::kNone)};

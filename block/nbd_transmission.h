@@ -15,6 +15,7 @@ struct NbdTerms {
   std::shared_ptr<Device> device;
   std::string name;           // of the export
   bool structured = false;    // replies
+  bool allocation = false;    // base:allocation, of block status
   std::uint32_t longest = 0;  // what one request may read or write, bytes
 };
 

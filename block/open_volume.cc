@@ -9,6 +9,28 @@ namespace slice::block {
 namespace {
 
 constexpr std::uint64_t kPiece = VolumeFile::kMostBytes;
+constexpr std::uint64_t kHoleAtOnce = 16 * kPiece;
+constexpr std::size_t kUnitsAsked = 64, kMostUnitsTold = 2048;
+
+// The same, but that nothing that is in `written` is told as a hole.
+std::vector<Extent> with_data(const std::vector<Extent>& extents, std::uint64_t offset,
+                              const std::vector<UnflushedWrites::Piece>& written) {
+  std::vector<Extent> out;
+  for (const Extent& extent : extents) {
+    const std::uint64_t end = offset + extent.length;
+    for (const UnflushedWrites::Piece& piece : written) {
+      const std::uint64_t from = std::max(offset, piece.offset);
+      const std::uint64_t to = std::min(end, piece.offset + piece.size);
+      if (piece.data == nullptr || from >= to) continue;
+      append(out, {from - offset, extent.hole});
+      append(out, {to - from, false});
+      offset = to;
+    }
+    append(out, {end - offset, extent.hole});
+    offset = end;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -23,10 +45,10 @@ OpenVolume::Figures::Figures(Metrics& metrics)
                         "bytes of raw volumes that are acknowledged and may not be durable yet")) {}
 
 OpenVolume::OpenVolume(Loop& loop, std::unique_ptr<VolumeFile> file, Options options, Figures& figures)
-    : loop_(loop),
-      file_(std::move(file)),
+    : file_(std::move(file)),
       options_(std::move(options)),
       figures_(figures),
+      patience_(loop, options_.patience, fmt::format("volume {}: a server does not answer", options_.name)),
       writing_(loop),
       flushing_(loop) {}
 
@@ -60,32 +82,9 @@ Task<Status> OpenVolume::read_piece(std::uint64_t offset, ByteSpan into) {
   co_return Status{};
 }
 
-Task<void> OpenVolume::go_on(std::shared_ptr<OpenVolume> self, Task<Status> operation,
-                             OneShot<std::optional<Status>> ended) {
-  ended.set(co_await std::move(operation));
-  self.reset();
-}
-
-Task<Status> OpenVolume::within_patience(Task<Status> operation) {
-  const OneShot<std::optional<Status>> ended;
-  spawn(go_on(shared_from_this(), std::move(operation), ended));
-  const TimerId over = loop_.after(options_.patience, [ended] { ended.set(std::nullopt); });
-  auto status = co_await ended;
-  loop_.cancel(over);
-  if (status) co_return std::move(*status);
-  co_return fail(Errc::kTimedOut, "volume {}: a server does not answer", options_.name);
-}
-
-Task<Status> OpenVolume::read_into(std::uint64_t offset, std::shared_ptr<Buffer> into) {
-  co_return co_await read_all(offset, into->span());
-}
-
 Task<Status> OpenVolume::read(std::uint64_t offset, ByteSpan into) {
-  if (options_.patience == Duration(0)) co_return co_await read_all(offset, into);
-  const auto own = std::make_shared<Buffer>(into.size());
-  SLICE_CO_RETURN_IF_ERROR(co_await within_patience(read_into(offset, own)));
-  std::ranges::copy(own->view(), into.begin());
-  co_return Status{};
+  return patience_.fill(
+      into, [this, offset](ByteSpan bytes) { return read_all(offset, bytes); }, shared_from_this());
 }
 
 Task<Status> OpenVolume::read_all(std::uint64_t offset, ByteSpan into) {
@@ -100,61 +99,99 @@ Task<Status> OpenVolume::read_all(std::uint64_t offset, ByteSpan into) {
   co_return Status{};
 }
 
-Task<Result<Verifier>> OpenVolume::write_piece(std::uint64_t offset, ByteView bytes, bool durable) {
-  return file_->write(options_.begin + offset, bytes, durable);
+Task<Result<Verifier>> OpenVolume::write_piece(const Piece& piece, bool durable) {
+  const std::uint64_t offset = options_.begin + piece.offset;
+  if (piece.data == nullptr) return file_->make_hole(offset, static_cast<std::uint32_t>(piece.size), durable);
+  return file_->write(offset, piece.bytes(), durable);
 }
 
 Task<Status> OpenVolume::write_data(std::uint64_t offset, Data data, std::size_t size, bool durable) {
   while (!durable && unflushed_.bytes() + size > options_.most_unflushed && !unflushed_.empty())
     SLICE_CO_RETURN_IF_ERROR(co_await flush_all());
   const auto held = co_await writing_.acquire(offset, size);
-  std::vector<Task<Result<Verifier>>> pieces;
+  std::vector<Piece> pieces;
   for (std::size_t at = 0; at < size; at += kPiece)
-    pieces.push_back(write_piece(
-        offset + at, data->view().subspan(at, std::min<std::size_t>(kPiece, size - at)), durable));
-  auto verifiers = co_await all(std::move(pieces));
+    pieces.push_back({.offset = offset + at,
+                      .data = data,
+                      .from = at,
+                      .size = std::min<std::size_t>(kPiece, size - at),
+                      .verifier = {}});
+  std::vector<Task<Result<Verifier>>> writes;
+  for (const Piece& piece : pieces) writes.push_back(write_piece(piece, durable));
+  auto verifiers = co_await all(std::move(writes));
   for (auto& each : verifiers) {
     if (!each) co_return fail(noted(std::move(each.error())));
   }
   if (durable) unflushed_.forget(offset, size);
-  for (std::size_t at = 0; !durable && at < size; at += kPiece)
-    unflushed_.add(offset + at, data, at, std::min<std::size_t>(kPiece, size - at), *verifiers[at / kPiece]);
+  for (std::size_t i = 0; !durable && i < pieces.size(); ++i)
+    unflushed_.add(pieces[i].offset, data, pieces[i].from, pieces[i].size, *verifiers[i]);
   count_unflushed();
   co_return Status{};
 }
 
 Task<Status> OpenVolume::write(std::uint64_t offset, Buffer data, bool durable) {
   const std::size_t size = data.size();
-  auto writing = write_data(offset, std::make_shared<const Buffer>(std::move(data)), size, durable);
-  if (options_.patience == Duration(0)) co_return co_await std::move(writing);
-  co_return co_await within_patience(std::move(writing));
+  return patience_.within(write_data(offset, std::make_shared<const Buffer>(std::move(data)), size, durable),
+                          shared_from_this());
 }
 
-Task<Status> OpenVolume::write_zeroes(std::uint64_t offset, std::uint64_t length, bool durable) {
-  if (zeroes_ == nullptr) {
-    Buffer zeroes(kPiece);
-    std::ranges::fill(zeroes.span(), std::uint8_t{0});
-    zeroes_ = std::make_shared<const Buffer>(std::move(zeroes));
-  }
-  for (std::uint64_t at = 0; at < length; at += kPiece) {
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, length - at));
-    auto writing = write_data(offset + at, zeroes_, size, durable);
-    if (options_.patience != Duration(0)) writing = within_patience(std::move(writing));
-    SLICE_CO_RETURN_IF_ERROR(co_await std::move(writing));
+Task<Status> OpenVolume::write_zeroes(std::uint64_t offset, std::uint64_t length, bool durable, Room room) {
+  const bool keeps_room = room == Room::kKept;
+  if (keeps_room && zeroes_ == nullptr) zeroes_ = std::make_shared<const Buffer>(zeros(kPiece));
+  const std::uint64_t step = keeps_room ? kPiece : kHoleAtOnce;
+  for (std::uint64_t at = 0; at < length; at += step) {
+    const auto size = static_cast<std::size_t>(std::min(step, length - at));
+    SLICE_CO_RETURN_IF_ERROR(co_await patience_.within(
+        write_data(offset + at, keeps_room ? zeroes_ : nullptr, size, durable), shared_from_this()));
   }
   co_return Status{};
 }
 
+// In one stripe unit.
+Task<Result<std::vector<Extent>>> OpenVolume::extents_within(std::uint64_t offset, std::uint64_t length) {
+  std::vector<Extent> out;
+  const auto before = unflushed_.within(offset, length);
+  for (std::uint64_t at = 0; at < length;) {
+    auto extent = co_await file_->extent(options_.begin + offset + at);
+    if (!extent) co_return fail(noted(std::move(extent.error())));
+    extent->length = std::min(extent->length, length - at);
+    append(out, *extent);
+    at += extent->length;
+  }
+  // A server may have lost what is kept here, before this or meanwhile.
+  out = with_data(out, offset, before);
+  co_return with_data(out, offset, unflushed_.within(offset, length));
+}
+
+Task<Result<std::vector<Extent>>> OpenVolume::extents(std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t unit = options_.stripe_unit, end = offset + length;
+  std::vector<Extent> out;
+  for (std::size_t told = 0; offset < end && told < kMostUnitsTold; told += kUnitsAsked) {
+    std::vector<Task<Result<std::vector<Extent>>>> units;
+    while (offset < end && units.size() < kUnitsAsked) {
+      const std::uint64_t to = std::min(end, (offset / unit + 1) * unit);
+      units.push_back(extents_within(offset, to - offset));
+      offset = to;
+    }
+    for (auto& each : co_await all(std::move(units))) {
+      if (!each) co_return fail(std::move(each.error()));
+      for (const Extent& extent : *each) append(out, extent);
+    }
+  }
+  co_return out;
+}
+
 Task<Status> OpenVolume::flush() {
-  return options_.patience == Duration(0) ? flush_all() : within_patience(flush_all());
+  return patience_.within(flush_all(), shared_from_this());
 }
 
 Task<Status> OpenVolume::flush_all() {
   const auto one = co_await flushing_.lock();
-  if (unflushed_.empty()) co_return Status{};
+  if (unflushed_.empty() && nothing_of_others_) co_return Status{};
   const std::uint64_t last = unflushed_.last();
   auto verifier = co_await file_->commit();
   if (!verifier) co_return fail(noted(std::move(verifier.error())));
+  nothing_of_others_ = true;
   unflushed_.forget_committed(last, *verifier);
   Status status =
       unflushed_.others(last, *verifier).empty() ? Status{} : co_await write_again(last, *verifier);
@@ -166,8 +203,8 @@ Task<Status> OpenVolume::flush_all() {
 Task<Status> OpenVolume::write_again(std::uint64_t last, Verifier verifier) {
   const auto whole = co_await writing_.acquire(0, options_.size);
   std::uint64_t bytes = 0;
-  for (const UnflushedWrites::Piece& piece : unflushed_.others(last, verifier)) {
-    auto written = co_await write_piece(piece.offset, piece.bytes(), true);
+  for (const Piece& piece : unflushed_.others(last, verifier)) {
+    auto written = co_await write_piece(piece, true);
     if (!written) co_return fail(noted(std::move(written.error())));
     unflushed_.forget(piece.offset, piece.size);
     bytes += piece.size;

@@ -15,6 +15,7 @@
 
 #include "block/device.h"
 #include "block/file_calls.h"
+#include "block/patience.h"
 #include "block/range_queue.h"
 #include "block/unflushed_writes.h"
 #include "common/metrics.h"
@@ -32,6 +33,8 @@ class OpenVolume : public Device, public std::enable_shared_from_this<OpenVolume
     std::string name;                         // for the log
     std::uint64_t begin = 0;                  // offset in the file of the volume's first byte
     std::uint64_t size = 0;                   // bytes of the volume
+    std::uint64_t stripe_unit = 64 << 10;     // bytes, of the file
+    std::uint64_t opening = 0;                // its epoch
     std::uint64_t most_unflushed = 64 << 20;  // bytes; a write that would make them more waits for a flush
     // After so long without an answer an operation fails. It goes on all the same, before all that overlap,
     // since it may still be done. 0: it waits for ever.
@@ -43,37 +46,40 @@ class OpenVolume : public Device, public std::enable_shared_from_this<OpenVolume
   ~OpenVolume() override;
 
   std::uint64_t size() const override { return options_.size; }
+  std::uint64_t opening() const override { return options_.opening; }
   Task<Status> read(std::uint64_t offset, ByteSpan into) override;
   Task<Status> write(std::uint64_t offset, Buffer data, bool durable) override;
-  Task<Status> write_zeroes(std::uint64_t offset, std::uint64_t length, bool durable) override;
+  Task<Status> write_zeroes(std::uint64_t offset, std::uint64_t length, bool durable, Room room) override;
   Task<Status> flush() override;
+  bool knows_holes() const override { return true; }
+  Task<Result<std::vector<Extent>>> extents(std::uint64_t offset, std::uint64_t length) override;
 
  private:
-  using Data = std::shared_ptr<const Buffer>;
-  // An operation that needs nothing of its caller's.
-  Task<Status> within_patience(Task<Status> operation);
-  static Task<void> go_on(std::shared_ptr<OpenVolume> self, Task<Status> operation,
-                          OneShot<std::optional<Status>> ended);
-  Task<Status> read_into(std::uint64_t offset, std::shared_ptr<Buffer> into);
+  using Data = std::shared_ptr<const Buffer>;  // none: a hole
+  using Piece = UnflushedWrites::Piece;
   Task<Status> read_all(std::uint64_t offset, ByteSpan into);
   Task<Status> flush_all();
+  Task<Result<std::vector<Extent>>> extents_within(std::uint64_t offset, std::uint64_t length);
   Task<Status> read_piece(std::uint64_t offset, ByteSpan into);
   Task<Status> write_data(std::uint64_t offset, Data data, std::size_t size, bool durable);
-  Task<Result<Verifier>> write_piece(std::uint64_t offset, ByteView bytes, bool durable);
+  Task<Result<Verifier>> write_piece(const Piece& piece, bool durable);
   Task<Status> write_again(std::uint64_t last, Verifier verifier);
   Error noted(Error error);
   void count_unflushed();
 
-  Loop& loop_;
   const std::unique_ptr<VolumeFile> file_;
   const Options options_;
   Figures& figures_;
+  const Patience patience_;
   RangeQueue writing_;
   AsyncMutex flushing_;
   UnflushedWrites unflushed_;
   std::uint64_t counted_ = 0;
+  // A server may have what is not durable and not kept here: what openers before this one, whose clients go
+  // on with this one, were told is written. Not so from the first flush on.
+  bool nothing_of_others_ = false;
   bool taken_away_ = false;
-  Data zeroes_;  // made when they are first asked for
+  Data zeroes_;  // that keep their room; made when they are first asked for
 };
 
 }  // namespace slice::block

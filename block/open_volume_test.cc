@@ -43,6 +43,11 @@ class FakeFile : public VolumeFile {
     co_await answer();
     co_return at;
   }
+  Task<Result<Verifier>> make_hole(std::uint64_t offset, std::uint32_t size, bool sync) override {
+    holes += size;
+    const Buffer data = zeros(size);
+    co_return co_await write(offset, data.view(), sync);
+  }
   Task<Result<Verifier>> commit() override {
     ++commits;
     if (failure) co_return fail(*failure);
@@ -50,6 +55,14 @@ class FakeFile : public VolumeFile {
     const Verifier at = verifier;
     co_await answer();
     co_return at;
+  }
+  // Blocks that are zeros are holes.
+  Task<Result<Extent>> extent(std::uint64_t offset) override {
+    co_await answer();
+    if (failure) co_return fail(*failure);
+    const std::uint64_t end = std::min<std::uint64_t>((offset / 4096 + 1) * 4096, now.size());
+    const ByteView bytes = now.view().subspan(offset, end - offset);
+    co_return Extent{bytes.size(), std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; })};
   }
   void release() {
     for (const auto& each : std::exchange(held, {})) each.set(true);
@@ -60,6 +73,7 @@ class FakeFile : public VolumeFile {
   std::optional<Error> failure;
   bool hold = false;
   unsigned writes = 0, commits = 0, restarts = 0;
+  std::uint64_t holes = 0;  // bytes
 
  private:
   Task<void> answer() {
@@ -105,6 +119,13 @@ class OpenVolumeTest : public ::testing::Test {
   Status write(std::uint64_t offset, std::size_t size, std::uint8_t with, bool durable = false) {
     return run(volume->write(offset, bytes(size, with), durable));
   }
+  std::vector<Extent> extents(std::uint64_t offset, std::uint64_t length) {
+    std::optional<Result<std::vector<Extent>>> done;
+    spawn(keep(volume->extents(offset, length), done));
+    for (int i = 0; i < 100 && !done; ++i) loop.advance(std::chrono::milliseconds(1));
+    EXPECT_TRUE(done && *done);
+    return done && *done ? **done : std::vector<Extent>{};
+  }
   int byte_at(std::uint64_t offset) {
     Buffer into(1);
     EXPECT_TRUE(run(volume->read(offset, into.span())));
@@ -125,9 +146,52 @@ TEST_F(OpenVolumeTest, ReadsWhatWasWritten) {
   EXPECT_EQ(byte_at(0), 5);
   EXPECT_EQ(byte_at((3 << 20) - 1), 5);
   EXPECT_EQ(byte_at(3 << 20), 0);
-  EXPECT_TRUE(run(volume->write_zeroes(4096, 2 << 20, false)));
+  EXPECT_TRUE(run(volume->write_zeroes(4096, 2 << 20, false, Room::kKept)));
   EXPECT_EQ(byte_at(4096), 0);
   EXPECT_EQ(byte_at(4095), 5);
+}
+
+TEST_F(OpenVolumeTest, ZerosKeepTheirRoomOrGiveItBack) {
+  EXPECT_TRUE(write(0, 8 << 20, 5, true));
+  EXPECT_TRUE(run(volume->write_zeroes(0, 3 << 20, false, Room::kKept)));
+  EXPECT_EQ(file->holes, 0u);
+  EXPECT_TRUE(run(volume->write_zeroes((4 << 20) + 100, 3 << 20, false, Room::kGivenBack)));
+  EXPECT_EQ(file->holes, 3u << 20);
+  const int expected[] = {0, 5, 5, 0, 0, 5};
+  const std::uint64_t at[] = {(3 << 20) - 1,   3 << 20,        (4 << 20) + 99,
+                              (4 << 20) + 100, (7 << 20) + 99, (7 << 20) + 100};
+  for (std::size_t i = 0; i < std::size(at); ++i) EXPECT_EQ(byte_at(at[i]), expected[i]) << at[i];
+}
+
+TEST_F(OpenVolumeTest, AHoleThatAServerForgotIsMadeAgainAsOne) {
+  EXPECT_TRUE(write(0, 1 << 20, 5, true));
+  EXPECT_TRUE(run(volume->write_zeroes(0, 1 << 19, false, Room::kGivenBack)));
+  file->restart();
+  EXPECT_EQ(byte_at(0), 0) << "it is kept here";
+  EXPECT_TRUE(run(volume->flush()));
+  EXPECT_EQ(file->holes, 2u << 19);
+  EXPECT_EQ(durable_at((1 << 19) - 1), 0);
+  EXPECT_EQ(durable_at(1 << 19), 5);
+}
+
+TEST_F(OpenVolumeTest, TellsItsHoles) {
+  EXPECT_EQ(extents(0, kSize), (std::vector<Extent>{{kSize, true}}));
+  EXPECT_TRUE(write(1 << 20, 8192, 5, true));
+  EXPECT_EQ(extents(0, kSize),
+            (std::vector<Extent>{{1 << 20, true}, {8192, false}, {kSize - (1 << 20) - 8192, true}}));
+  EXPECT_EQ(extents((1 << 20) + 100, 10'000), (std::vector<Extent>{{8092, false}, {1908, true}}));
+  EXPECT_TRUE(run(volume->write_zeroes(1 << 20, 4096, false, Room::kGivenBack)));
+  EXPECT_EQ(extents(1 << 20, 8192), (std::vector<Extent>{{4096, true}, {4096, false}}));
+}
+
+TEST_F(OpenVolumeTest, WhatOnlyItKnowsIsNoHole) {
+  EXPECT_TRUE(write(100'000, 1000, 5));
+  EXPECT_TRUE(write(200'000, 1000, 6));
+  EXPECT_TRUE(run(volume->write_zeroes(300'000, 1000, false, Room::kGivenBack)));
+  file->restart();
+  EXPECT_EQ(extents(0, 1 << 20),
+            (std::vector<Extent>{
+                {100'000, true}, {1000, false}, {99'000, true}, {1000, false}, {(1 << 20) - 201'000, true}}));
 }
 
 TEST_F(OpenVolumeTest, AFlushMakesItDurableAndWithoutWritesAsksNobody) {
@@ -136,6 +200,16 @@ TEST_F(OpenVolumeTest, AFlushMakesItDurableAndWithoutWritesAsksNobody) {
   EXPECT_TRUE(run(volume->flush()));
   EXPECT_EQ(durable_at(0), 5);
   EXPECT_EQ(metrics.counter("volume_unflushed_bytes").value(), 0u);
+  EXPECT_TRUE(run(volume->flush()));
+  EXPECT_EQ(file->commits, 1u);
+}
+
+// Of a slice-blockd that was killed, whose client goes on with the next one and flushes; or of connections
+// before.
+TEST_F(OpenVolumeTest, TheFirstFlushIsOfWhatOpenersBeforeWroteAsWell) {
+  std::ranges::fill(file->now.span().subspan(kBegin, 512), std::uint8_t{5});
+  EXPECT_TRUE(run(volume->flush()));
+  EXPECT_EQ(durable_at(0), 5);
   EXPECT_TRUE(run(volume->flush()));
   EXPECT_EQ(file->commits, 1u);
 }
@@ -221,7 +295,7 @@ TEST_F(OpenVolumeTest, WhatFailedForWantOfAnAnswerGoesOnBeforeWhatOverlaps) {
   EXPECT_EQ(file->writes, 1u);
   Buffer into(512);
   EXPECT_FALSE(run(volume->read(4096, into.span())));
-  EXPECT_FALSE(run(volume->write_zeroes(8192, 512, true)));
+  EXPECT_FALSE(run(volume->write_zeroes(8192, 512, true, Room::kKept)));
   file->hold = false;
   for (int i = 0; i < 3; ++i) {
     file->release();
@@ -259,9 +333,15 @@ TEST_F(OpenVolumeTest, NothingIsLostByAnyRestart) {
         flushed = acknowledged;
         break;
       default: {
-        const int value = 1 + static_cast<int>(random() % 250);
+        int value = 1 + static_cast<int>(random() % 250);
         const bool durable = random() % 5 == 0;
-        ASSERT_TRUE(write(block * kBlock, count * kBlock, static_cast<std::uint8_t>(value), durable));
+        if (random() % 4 == 0) {
+          value = 0;
+          ASSERT_TRUE(run(volume->write_zeroes(block * kBlock, count * kBlock, durable,
+                                               random() % 2 == 0 ? Room::kKept : Room::kGivenBack)));
+        } else {
+          ASSERT_TRUE(write(block * kBlock, count * kBlock, static_cast<std::uint8_t>(value), durable));
+        }
         for (std::uint64_t b = block; b < block + count; ++b) acknowledged[b] = value;
         for (std::uint64_t b = block; durable && b < block + count; ++b) flushed[b] = value;
       }

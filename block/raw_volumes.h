@@ -34,6 +34,7 @@ struct RawVolume {
   nfs3::Attributes attributes;
   std::uint64_t begin = 0;  // of its bytes within the file
   std::uint64_t size() const { return attributes.size > begin ? attributes.size - begin : 0; }
+  std::uint64_t stripe_unit() const { return std::uint64_t{1} << file.handle.stripe_shift; }
   // How often it was opened, or made smaller.
   Epoch epoch() const { return Epoch{attributes.rdev_major}; }
 };

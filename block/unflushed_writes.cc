@@ -85,8 +85,14 @@ std::vector<Piece> UnflushedWrites::others(std::uint64_t last, Verifier verifier
 }
 
 void put_pieces(const std::vector<Piece>& pieces, std::uint64_t offset, ByteSpan into) {
-  for (const Piece& piece : pieces)
-    std::ranges::copy(piece.bytes(), into.begin() + static_cast<std::ptrdiff_t>(piece.offset - offset));
+  for (const Piece& piece : pieces) {
+    const ByteSpan to = into.subspan(piece.offset - offset, piece.size);
+    if (piece.data == nullptr) {
+      std::ranges::fill(to, std::uint8_t{0});
+    } else {
+      std::ranges::copy(piece.bytes(), to.begin());
+    }
+  }
 }
 
 }  // namespace slice::block

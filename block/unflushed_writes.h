@@ -1,6 +1,6 @@
-// UnflushedWrites: what was acknowledged and may not be durable yet, with its bytes: so that they can be
-// written again where a server lost them with its memory, and read until then. Of overlapping ones the later
-// counts. One loop.
+// UnflushedWrites: what was acknowledged and may not be durable yet, with its bytes, of holes how many: so
+// that they can be written again where a server lost them with its memory, and read until then. Of
+// overlapping ones the later counts. One loop.
 #ifndef SLICE_BLOCK_UNFLUSHED_WRITES_H
 #define SLICE_BLOCK_UNFLUSHED_WRITES_H
 
@@ -18,11 +18,11 @@ class UnflushedWrites {
  public:
   struct Piece {
     std::uint64_t offset = 0;
-    std::shared_ptr<const Buffer> data;  // of which these are
+    std::shared_ptr<const Buffer> data;  // of which these are; none: a hole
     std::size_t from = 0, size = 0;
     Verifier verifier;         // that it was answered with
     std::uint64_t number = 0;  // of the write: later ones have greater ones
-    ByteView bytes() const { return data->view().subspan(from, size); }
+    ByteView bytes() const { return data->view().subspan(from, size); }  // not of a hole
   };
 
   void add(std::uint64_t offset, std::shared_ptr<const Buffer> data, std::size_t from, std::size_t size,

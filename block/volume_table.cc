@@ -79,6 +79,8 @@ Task<Result<std::shared_ptr<Device>>> VolumeTable::open_anew(std::string name) {
                                    OpenVolume::Options{.name = name,
                                                        .begin = volume->begin,
                                                        .size = volume->size(),
+                                                       .stripe_unit = volume->stripe_unit(),
+                                                       .opening = volume->epoch().value,
                                                        .patience = options_.patience,
                                                        .on_taken_away = [this, name] { lost_.insert(name); }},
                                    figures_);

@@ -1,13 +1,12 @@
 // slice-fsck: proves that a volume's name space is whole, and that its bytes are where they should be
 // (docs/operations.md). `slicectl fsck` runs it.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <map>
 #include <optional>
 
+#include "cli/command_line.h"
 #include "common/log.h"
-#include "common/version.h"
 #include "dirserver/fsck/checker.h"
 #include "dirserver/fsck/local_source.h"
 #include "fsck/data_check.h"
@@ -239,25 +238,24 @@ int online(std::uint64_t memory, EnsembleConfig file, const Arguments& arguments
 
 // An exit code where the process is to end already.
 std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) {
-  CLI::App app(
+  cli::Program app(
       "slice-fsck: reads every directory site and proves that the name space is whole, with --data also that "
       "the bytes are; changes nothing");
-  app.set_version_flag("--version", kVersion);
   app.add_option("--config", arguments.config, "the ensemble's configuration")
-      ->take_last()  // slicectl gives its own first
-      ->capture_default_str();
+      .take_last()  // slicectl gives its own first
+      .capture_default();
   app.add_flag(
       "--offline", arguments.offline,
       "read the stores of directory servers that are stopped, whose data directories are on this host, "
       "instead of asking servers that run");
   app.add_flag("--json", arguments.json, "JSON instead of text");
   app.add_option("--memory", arguments.memory, "about what it may take; less makes more passes")
-      ->capture_default_str();
-  app.add_option("--limit", arguments.limit, "findings to list; all are counted")->capture_default_str();
+      .capture_default();
+  app.add_option("--limit", arguments.limit, "findings to list; all are counted").capture_default();
   app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer of a server")
-      ->take_last()
-      ->check(CLI::Range(0.1, 600.0))
-      ->capture_default_str();
+      .take_last()
+      .in_range(0.1, 600.0)
+      .capture_default();
   app.add_flag("--data", arguments.data,
                "also whether the bytes of files are on data servers, those of no file are not, and each is "
                "where the tables have its site (with --offline: the servers' own records)");
@@ -269,13 +267,9 @@ std::optional<int> parse_arguments(int argc, char** argv, Arguments& arguments) 
          "--folder", arguments.given_folders,
          "NAME=FOLDER: where the data directory of a server is, or a copy of it; may be given several "
          "times")
-      ->take_all();
+      .take_all();
   app.footer("Exit codes: 0 clean; 1 findings; 2 not everything could be read, or wrong usage.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kClean : kUnread;
-  }
+  if (const auto code = app.parse(argc, argv)) return code;
   for (const std::string& each : arguments.given_folders) {
     std::size_t equals = each.find('=');
     if (equals == std::string::npos) {

@@ -4,8 +4,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
+#include <memory>
+#include <numeric>
 #include <stop_token>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "proxy/testing/toy_ensemble.h"
 #include "rpc/message.h"
@@ -67,6 +72,11 @@ ByteView results_of(const Buffer& reply) {
   return header ? header->results : ByteView{};
 }
 
+bool is_to_be_asked_later(ByteView results) {
+  return results.size() >= 4 &&
+         load_be<std::uint32_t>(results.data()) == static_cast<std::uint32_t>(nfs3::Status::kJukebox);
+}
+
 template <typename Ok>
 Ok ok_of(ByteView results) {
   rpc::XdrReader in(results);
@@ -88,27 +98,39 @@ class Threads : public ::testing::Test {
   WireClient& client(std::uint64_t number) { return *threads[number % kWorkers]->client; }
 
   // Sends what `call` makes of each number to the client that `who` names, all at once, and looks at the
-  // replies in their order.
+  // replies in their order. A WRITE that neither cache nor authority knows of is to be sent again
+  // (reply_patch.h), which a client does; on a slow machine it may come to that, seldom.
   void each_at_once(std::uint64_t numbers, auto who, auto call, auto check) {
-    std::map<std::uint32_t, std::uint64_t> asked;
-    for (auto& thread : threads) thread->client->replies.clear();
-    for (std::uint64_t i = 0; i < numbers; ++i) {
-      Xid xid{++last_xid_};
-      asked[xid.value] = i;
-      client(who(i)).send_record(call(i, xid).view());
-    }
-    std::size_t answered = 0;
-    ASSERT_TRUE(ensemble.run_until([&] {
-      answered = 0;
-      for (auto& thread : threads) answered += thread->client->replies.size();
-      return answered == numbers;
-    })) << answered;
-    for (auto& thread : threads) {
-      for (const Buffer& reply : thread->client->replies) {
-        Xid xid{load_be<std::uint32_t>(reply.view().data())};
-        ASSERT_TRUE(asked.contains(xid.value));
-        check(asked[xid.value], results_of(reply));
+    constexpr unsigned kTries = 10;
+    std::vector<std::uint64_t> wanted(numbers), later;
+    std::iota(wanted.begin(), wanted.end(), 0);
+    for (unsigned tries = 1; !wanted.empty(); ++tries, wanted = std::exchange(later, {})) {
+      std::map<std::uint32_t, std::uint64_t> asked;
+      for (auto& thread : threads) thread->client->replies.clear();
+      for (std::uint64_t i : wanted) {
+        Xid xid{++last_xid_};
+        asked[xid.value] = i;
+        client(who(i)).send_record(call(i, xid).view());
       }
+      std::size_t answered = 0;
+      ASSERT_TRUE(ensemble.run_until([&] {
+        answered = 0;
+        for (auto& thread : threads) answered += thread->client->replies.size();
+        return answered == wanted.size();
+      })) << answered;
+      for (auto& thread : threads) {
+        for (const Buffer& reply : thread->client->replies) {
+          Xid xid{load_be<std::uint32_t>(reply.view().data())};
+          ASSERT_TRUE(asked.contains(xid.value));
+          const ByteView results = results_of(reply);
+          if (tries < kTries && is_to_be_asked_later(results)) {
+            later.push_back(asked[xid.value]);
+          } else {
+            check(asked[xid.value], results);
+          }
+        }
+      }
+      EXPECT_LE(later.size() * 4, numbers);
     }
   }
 

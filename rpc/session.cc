@@ -1,11 +1,11 @@
 #include "rpc/session.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
 #include <cerrno>
+
+#include "rpc/derived_key.h"
 
 namespace slice::rpc {
 namespace {
@@ -17,25 +17,6 @@ constexpr std::uint32_t kKeyAccepted = 0, kNoSuchKey = 1;
 
 constexpr std::size_t kMaxVectors = 512;  // of one write; UIO_MAXIOV is 1024
 constexpr std::size_t kMaxFrames = 64;    // that are made and not written
-
-using Digest = std::array<std::uint8_t, 32>;
-
-// HMAC-SHA-256 under `key` of a word for its purpose, and the parts.
-Digest hmac(ByteView key, std::string_view purpose, std::initializer_list<ByteView> parts) {
-  Buffer input;
-  input.append(as_bytes(purpose));
-  for (ByteView part : parts) input.append(part);
-  Digest out;
-  unsigned size = 0;
-  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), input.data(), input.size(), out.data(), &size);
-  return out;
-}
-
-std::array<std::uint8_t, 16> half(const Digest& digest) {
-  std::array<std::uint8_t, 16> out;
-  std::copy_n(digest.begin(), out.size(), out.begin());
-  return out;
-}
 
 // A greeting without its MAC.
 Buffer greeting(Coverage coverage, std::uint32_t status, const KeyId& key) {
@@ -65,7 +46,7 @@ Coverage coverage_in(const Buffer& greeting) {
 }
 
 std::array<std::uint8_t, 16> answer_mac(const EnsembleKey& key, const Buffer& hello, const Buffer& answer) {
-  return half(hmac(key, "slice session answer", {hello.view(), answer.view().first(kAnswerMacAt)}));
+  return derived_key(key, "slice session answer", {hello.view(), answer.view().first(kAnswerMacAt)});
 }
 
 }  // namespace
@@ -141,7 +122,7 @@ void Session::open_answer() {
 
 void Session::begin(const EnsembleKey& key, Coverage coverage) {
   auto derive = [&](std::string_view purpose) {
-    return half(hmac(key, purpose, {hello_.view(), answer_.view()}));
+    return derived_key(key, purpose, {hello_.view(), answer_.view()});
   };
   FrameKeys to_server{derive("slice to server, small"), derive("slice to server, large")};
   FrameKeys to_client{derive("slice to client, small"), derive("slice to client, large")};

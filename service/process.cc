@@ -7,16 +7,14 @@
 
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <map>
 #include <optional>
 
+#include "cli/command_line.h"
 #include "common/log.h"
-#include "common/version.h"
 #include "rpc/epoll_loop.h"
 #include "service/hosted_server.h"
 #include "service/keys_again.h"
@@ -42,34 +40,35 @@ struct Arguments {
   std::optional<LogFormat> format;  // none: the configuration's
 };
 
+// None where nothing is said.
+template <class T, std::size_t N>
+std::optional<T> chosen(std::string_view word, const std::array<std::string_view, N>& names) {
+  const auto found = std::find(names.begin(), names.end(), word);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<T>(found - names.begin());
+}
+
 // An exit code where the process is to end already.
 std::optional<int> parse_arguments(const ProcessOptions& options, int argc, char** argv, Arguments& out) {
-  CLI::App app(options.about);
-  app.set_version_flag("--version", kVersion);
-  app.add_option("--config", out.config, "the ensemble's configuration (docs/configuration.md)")->required();
+  cli::Program app(options.about);
+  app.add_option("--config", out.config, "the ensemble's configuration (docs/configuration.md)").required();
   app.add_option("--name", out.names,
                  "which [[server]] of it this process is; several share the process, and call each other "
                  "without sockets")
-      ->required();
-  const std::map<std::string, LogLevel> levels{{"debug", LogLevel::kDebug},
-                                               {"info", LogLevel::kInfo},
-                                               {"warning", LogLevel::kWarning},
-                                               {"error", LogLevel::kError}};
-  app.add_option("--log-level", out.level,
+      .required();
+  std::string level, format;
+  app.add_option("--log-level", level,
                  "debug, info, warning or error, whatever log_level of the settings says")
-      ->transform(CLI::CheckedTransformer(levels, CLI::ignore_case));
-  const std::map<std::string, LogFormat> formats{{"text", LogFormat::kText}, {"json", LogFormat::kJson}};
-  app.add_option("--log-format", out.format, "text or json, whatever log_format of the configuration says")
-      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
+      .one_of_any_case({kLogLevelNames.begin(), kLogLevelNames.end()});
+  app.add_option("--log-format", format, "text or json, whatever log_format of the configuration says")
+      .one_of_any_case({kLogFormatNames.begin(), kLogFormatNames.end()});
   app.footer(
       "SIGHUP: reads the session keys again, and where the manager is, the settings of the whole ensemble "
       "(docs/operations.md). Exit codes: 0 stopped by SIGTERM or SIGINT; 1 failed; 2 wrong usage or "
       "configuration.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitClean : kExitBadUsage;
-  }
+  if (const auto code = app.parse(argc, argv)) return code;
+  out.level = chosen<LogLevel>(level, kLogLevelNames);
+  out.format = chosen<LogFormat>(format, kLogFormatNames);
   return std::nullopt;
 }
 

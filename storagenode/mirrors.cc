@@ -4,6 +4,7 @@
 
 #include "service/internal_call.h"
 #include "service/relay.h"
+#include "storagenode/zeros.h"
 #include "wire/coordinator.h"
 
 namespace slice::storagenode {
@@ -244,6 +245,23 @@ Task<Mirrors::Outcome> Mirrors::put_here(Put put) {
   co_return outcome;
 }
 
+Task<Result<wire::ForwardResult>> Mirrors::call_forward(const Put& put, std::uint32_t server) {
+  const routing::HandleBytes bytes = context_.handles.mint(put.handle);
+  const bool hole = put.options.hole;
+  const wire::ForwardArgs args{.handle = bytes,
+                               .version = put.version,
+                               .number = put.number,
+                               .epoch = put.options.epoch,
+                               .offset = put.offset,
+                               .mtime = put.options.mtime,
+                               .sync = put.options.sync,
+                               .data = hole ? ByteView() : put.data,
+                               .hole = hole ? static_cast<std::uint32_t>(put.data.size()) : 0};
+  return service::internal_call<wire::ForwardResult>(context_.channel, endpoint_of(server),
+                                                     wire::kObjectProgram, wire::ObjectProcedure::kForward,
+                                                     args, kForwardTimeout, kForwardRefused);
+}
+
 Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
   Outcome outcome{.server = server};
   if (suspects_.has(server)) {
@@ -251,12 +269,12 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
     co_return outcome;
   }
   forwarded_.add();
-  routing::HandleBytes bytes = context_.handles.mint(put.handle);
-  auto result = co_await service::internal_call<wire::ForwardResult>(
-      context_.channel, endpoint_of(server), wire::kObjectProgram, wire::ObjectProcedure::kForward,
-      wire::ForwardArgs{bytes, put.version, put.number, put.options.epoch, put.offset, put.options.mtime,
-                        put.options.sync, put.data},
-      kForwardTimeout, kForwardRefused);
+  auto result = co_await call_forward(put, server);
+  // One of the last version knows no holes.
+  if (put.options.hole && !result && result.error().code == Errc::kInvalid) {
+    put.options.hole = false;
+    result = co_await call_forward(put, server);
+  }
   if (!result) {
     suspects_.silent(server);
     outcome.error = std::move(result.error());
@@ -290,8 +308,9 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
   wire::ForwardResult result{.verifier = context_.verifier.largest()};
   auto handle = context_.handles.open(args.handle);
   std::uint64_t unit = handle ? std::uint64_t{1} << handle->stripe_shift : 1;
-  bool good = handle && routing::has_layout(*handle) && !args.data.empty() && args.offset < kMaxObjectSize &&
-              args.data.size() <= unit - args.offset % unit;
+  const ByteView data = args.hole > 0 ? zeros(args.hole) : args.data;
+  bool good = handle && routing::has_layout(*handle) && !data.empty() && args.offset < kMaxObjectSize &&
+              data.size() <= unit - args.offset % unit;
   if (!good) {
     result.status = NfsStatus::kInval;
     co_return result;
@@ -317,9 +336,12 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
   std::optional<UnderWay> under_way(std::in_place, context_.loop, under_way_, handle->fileid,
                                     layout->version);
   co_await context_.crash.reach("mirror.forwarding");
-  auto written = co_await store_.write(
-      object_of(*handle), args.offset, args.data,
-      {.epoch = args.epoch, .mtime = args.mtime, .sync = args.sync, .same_epoch = true});
+  auto written = co_await store_.write(object_of(*handle), args.offset, data,
+                                       {.epoch = args.epoch,
+                                        .mtime = args.mtime,
+                                        .sync = args.sync,
+                                        .same_epoch = true,
+                                        .hole = args.hole > 0});
   under_way.reset();
   if (!written) {
     bool removed = written.error().code == Errc::kStale;
@@ -352,12 +374,14 @@ Task<NfsStatus> Mirrors::copy(wire::CopyArgs args) {
     auto read = co_await store_.read(object_of(*handle), offset, data.span());
     if (!read) co_return nfs3::status_of(read.error());
     if (read->bytes == 0) break;
+    const auto there = co_await store_.run(object_of(*handle), offset, read->bytes);
+    const bool is_hole = there && there->hole && there->length == read->bytes;
     Put put{*handle,
             layout->version,
             numbers_.next(context_.loop.wall()),
             offset,
             data.view().first(read->bytes),
-            {.epoch = **epoch, .sync = true}};
+            {.epoch = **epoch, .sync = true, .hole = is_hole}};
     co_await context_.crash.reach("mirror.copying");
     Outcome outcome = co_await put_there(put, args.to);
     co_await context_.crash.reach("mirror.copied");

@@ -102,6 +102,7 @@ class Mirrors {
                           ByteView data, ObjectStore::WriteOptions options);
   Task<Outcome> put_here(Put put);
   Task<Outcome> put_there(Put put, std::uint32_t server);
+  Task<Result<wire::ForwardResult>> call_forward(const Put& put, std::uint32_t server);
   Task<bool> note_missed(const routing::FileHandle& handle, std::uint32_t server, std::uint64_t stripe);
   rpc::Endpoint endpoint_of(std::uint32_t server) const;
   // What goes by a layout, from where it is looked at on: a recall waits for it.

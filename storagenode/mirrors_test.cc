@@ -59,12 +59,16 @@ class FakeCopy : public rpc::Program {
     ++forwards;
     wire::ForwardArgs args;
     EXPECT_TRUE(decode(call.arguments, args));
+    if (args.hole > 0 && !knows_holes) co_return rpc::Outcome::kGarbage;
+    holes += args.hole;
     epochs.push_back(args.epoch);
     if (slow) co_await *slow;
     encode(results, wire::ForwardResult{.status = args.epoch < epoch ? NfsStatus::kNotSync : NfsStatus::kOk});
     co_return rpc::Outcome::kReply;
   }
   unsigned forwards = 0;
+  bool knows_holes = true;
+  std::uint64_t holes = 0;            // bytes
   Epoch epoch;                        // of its object
   std::vector<Epoch> epochs;          // under which it was asked to write
   std::optional<OneShot<bool>> slow;  // that it waits for
@@ -101,6 +105,29 @@ class MirroredFileTest : public StorageServerTest {
   WriteReply write_stripe(std::string_view data) {
     return write(stripe << handle.stripe_shift, as_bytes(data));
   }
+  rpc::Request own_call(Procedure procedure, Buffer arguments, bool own) {
+    return {.to = endpoint("store1"),
+            .program = nfs3::kProgram,
+            .version = nfs3::kVersion,
+            .procedure = static_cast<std::uint32_t>(procedure),
+            .arguments = std::move(arguments),
+            .timeout = std::chrono::seconds(20),
+            .on_behalf = {.client = {0x0a4d0102, 900}, .xid = Xid{++xid}, .own = own}};
+  }
+  // A WRITE without data: as the ensemble's own client sends it, or another.
+  WriteReply without_data(std::uint32_t count, bool own) {
+    rpc::XdrWriter out;
+    auto bytes = handles_.mint(handle);
+    nfs3::encode_arguments(
+        out, nfs3::WriteArgs{bytes, stripe << handle.stripe_shift, count, Stable::kUnstable, {}});
+    auto response = run(network_.call(own_call(Procedure::kWrite, out.take(), own)));
+    EXPECT_TRUE(response) << response.error().message;
+    WriteReply reply;
+    rpc::XdrReader in(response->results());
+    EXPECT_TRUE(nfs3::decode_result(in, reply.status, reply.ok) && in.complete());
+    return reply;
+  }
+  std::uint32_t xid = 100;
   // One that a proxy sends; `told`: when it may come again, where it was sent too early.
   NfsStatus sent(rpc::LayoutStamp stamp, std::uint8_t relays = 0) {
     auto response = run(network_.call(
@@ -135,6 +162,55 @@ class MirroredFileTest : public StorageServerTest {
   std::uint64_t stripe = 0;
   std::optional<rpc::LayoutStamp> told;
 };
+
+TEST_F(MirroredFileTest, AWriteWithoutDataMakesAHoleInBothCopies) {
+  const Buffer data = bytes_of(32 << 10, 1);
+  const std::uint64_t begin = stripe << handle.stripe_shift;
+  ASSERT_EQ(write(begin, data.view()).status, NfsStatus::kOk);
+  const WriteReply made = without_data(24 << 10, true);
+  EXPECT_EQ(made.status, NfsStatus::kOk);
+  EXPECT_EQ(made.ok.count, 24u << 10);
+  EXPECT_EQ(copy.holes, 24u << 10);
+  EXPECT_EQ(read(begin, 24 << 10).data, std::string(24 << 10, '\0'));
+  EXPECT_EQ(read(begin + (24 << 10), 8 << 10).data, text(data).substr(24 << 10));
+  copy.knows_holes = false;
+  EXPECT_EQ(without_data(32 << 10, true).status, NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 4u) << "what it refused it gets as zeros";
+  EXPECT_EQ(coordinator.missed, 0u);
+}
+
+TEST_F(MirroredFileTest, AReadOfNoBytesTellsWhatIsThere) {
+  const std::uint64_t begin = stripe << handle.stripe_shift, unit = std::uint64_t{1} << handle.stripe_shift;
+  const auto extent = [&](std::uint64_t within, bool own) {
+    rpc::XdrWriter out;
+    nfs3::encode_arguments(out, nfs3::ReadArgs{handles_.mint(handle), begin + within, 0});
+    const auto response = run(network_.call(own_call(Procedure::kRead, out.take(), own)));
+    EXPECT_TRUE(response);
+    rpc::XdrReader in(response->results());
+    EXPECT_EQ(in.u32(), 0u);
+    if (in.boolean()) in.skip(nfs3::kAttributesSize);
+    const std::uint32_t length = in.u32();
+    const bool hole = in.boolean();
+    EXPECT_EQ(in.u32(), 0u);
+    EXPECT_TRUE(in.complete());
+    return std::pair<std::uint32_t, bool>(length, hole);
+  };
+  using Told = std::pair<std::uint32_t, bool>;
+  EXPECT_EQ(extent(0, true), Told(unit, true)) << "no object";
+  const Buffer data = bytes_of(10'000, 1);
+  ASSERT_EQ(write(begin + 8192, data.view()).status, NfsStatus::kOk);
+  EXPECT_EQ(extent(100, true), Told(8092, true));
+  EXPECT_EQ(extent(8192 + 100, true), Told(12288 - 100, false)) << "in whole blocks";
+  EXPECT_EQ(extent(8192 + 12288, true), Told(unit - 8192 - 12288, true));
+  EXPECT_EQ(extent(8192, false).first, 0u) << "others read no bytes";
+}
+
+TEST_F(MirroredFileTest, NobodyElseMakesOne) {
+  ASSERT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  EXPECT_EQ(without_data(4, false).status, NfsStatus::kInval);
+  handle.flags = 0;
+  EXPECT_EQ(without_data(4, true).status, NfsStatus::kInval) << "of a file without a layout";
+}
 
 TEST_F(MirroredFileTest, AWriteGoesToBothCopies) {
   EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);

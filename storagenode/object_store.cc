@@ -113,36 +113,70 @@ Task<Result<ObjectStore::Written>> ObjectStore::write_locked(Object& object, std
   } else if (options.same_epoch && object.epoch != options.epoch) {
     co_return Written{object.epoch, object.end, false};
   }
-  if (auto space = co_await check_space(object, offset, bytes.size()); !space) co_return fail(space.error());
+  if (options.hole && !object.exists) co_return Written{options.epoch, 0};
+  if (!options.hole) SLICE_CO_RETURN_IF_ERROR(co_await check_space(object, offset, bytes.size()));
   for (std::size_t done = 0; done < bytes.size();) {
     std::uint64_t at = offset + done;
     std::size_t here = std::min<std::uint64_t>(bytes.size() - done, kSegment - at % kSegment);
-    auto status = co_await write_segment(object, at, bytes.subspan(done, here), options.epoch);
-    if (!status) co_return fail(status.error());
+    const ByteView part = bytes.subspan(done, here);
+    SLICE_CO_RETURN_IF_ERROR(co_await (options.hole ? write_hole(object, at, part)
+                                                    : write_segment(object, at, part, options.epoch)));
     done += here;
   }
   object.mtime = std::max(object.mtime, options.mtime);
   co_return Written{object.epoch, object.end};
 }
 
+// `epoch`: of a new object.
+Task<Status> ObjectStore::mark(Object& object, const SegmentName& name, std::size_t first, std::size_t last,
+                               Epoch epoch) {
+  Epoch known = object.exists ? object.epoch : epoch;
+  co_await crash_.reach("object.marking");
+  SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure(name, known, first, last));
+  co_await crash_.reach("object.marked");
+  figures_.marked_granules.set(marks_.granules());
+  if (marks_.granules() > options_.max_marked_granules && !cleaning_) spawn(clean());
+  co_return Status{};
+}
+
 Task<Status> ObjectStore::write_segment(Object& object, std::uint64_t offset, ByteView bytes, Epoch epoch) {
   SegmentName name{object.name, offset / kSegment};
   std::uint64_t at = offset % kSegment;
   std::size_t first = at / kGranule, last = (at + bytes.size() - 1) / kGranule;
-  if (!marks_.covered(name, first, last)) {
-    Epoch known = object.exists ? object.epoch : epoch;
-    co_await crash_.reach("object.marking");
-    SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure(name, known, first, last));
-    co_await crash_.reach("object.marked");
-    figures_.marked_granules.set(marks_.granules());
-    if (marks_.granules() > options_.max_marked_granules && !cleaning_) spawn(clean());
-  }
+  if (!marks_.covered(name, first, last))
+    SLICE_CO_RETURN_IF_ERROR(co_await mark(object, name, first, last, epoch));
   mark_ahead(name, last, object.exists ? object.epoch : epoch);
   auto use = co_await table_.make_segment(object, name.index, epoch);
   if (!use) co_return fail(use.error());
   Status status = co_await (*use)->segment.write(at, bytes);
   object.end = std::max(object.end, name.index * kSegment + (*use)->segment.end());
   co_return status;
+}
+
+// Blocks that it covers in part are written; what is a hole already costs nothing.
+Task<Status> ObjectStore::write_hole(Object& object, std::uint64_t offset, ByteView zeros) {
+  const std::uint64_t index = offset / kSegment, begin = offset % kSegment;
+  if (!object.present.contains(index)) co_return Status{};
+  auto use = co_await table_.segment(object, index);
+  if (!use) co_return fail(use.error());
+  Segment& segment = (*use)->segment;
+  if (begin >= segment.end()) co_return Status{};
+  const std::uint64_t end = std::min(begin + zeros.size(), segment.end());
+  auto is_one = co_await segment.is_hole(begin / kBlock, (end - 1) / kBlock - begin / kBlock + 1);
+  if (!is_one) co_return fail(is_one.error());
+  if (*is_one) co_return Status{};
+  // Whole blocks, of which the one that the segment ends in is one, and what is before and behind them.
+  const std::uint64_t from = std::min(end, (begin + kBlock - 1) / kBlock * kBlock);
+  const std::uint64_t to = end == segment.end() ? end : std::max(from, end / kBlock * kBlock);
+  if (begin < from)
+    SLICE_CO_RETURN_IF_ERROR(co_await write_segment(object, offset, zeros.first(from - begin), object.epoch));
+  if (to < end)
+    SLICE_CO_RETURN_IF_ERROR(
+        co_await write_segment(object, offset + (to - begin), zeros.first(end - to), object.epoch));
+  if (from == to) co_return Status{};
+  SLICE_CO_RETURN_IF_ERROR(
+      co_await mark(object, segment.name(), from / kGranule, (to - 1) / kGranule, object.epoch));
+  co_return co_await cut_segment(segment, from, to - from);
 }
 
 // So that a sequential writer waits for no mark, those of the granules that it will come to are made
@@ -348,14 +382,20 @@ Task<Status> ObjectStore::give_up(Object& object, std::uint64_t index, std::uint
   std::uint64_t end = length ? std::min(within + *length, segment.end()) : segment.end();
   std::size_t first = within / kGranule, last = (end - 1) / kGranule;
   SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure(segment.name(), object.epoch, first, last));
-  Status status = co_await (length ? segment.discard(within, *length) : segment.truncate(within));
-  if (!status) {
-    Granules touched;
-    for (std::size_t i = first; i <= last; ++i) touched.set(i);
-    if (auto repaired = co_await segment.repair(touched, false); !repaired) segment.set_broken();
-    co_return status;
-  }
+  SLICE_CO_RETURN_IF_ERROR(co_await cut_segment(segment, within, length));
   co_return co_await sync(segment);
+}
+
+// The granules are marked.
+Task<Status> ObjectStore::cut_segment(Segment& segment, std::uint64_t within,
+                                      std::optional<std::uint64_t> length) {
+  const std::uint64_t end = length ? std::min(within + *length, segment.end()) : segment.end();
+  Status status = co_await (length ? segment.discard(within, *length) : segment.truncate(within));
+  if (status) co_return status;
+  Granules touched;
+  for (std::size_t i = within / kGranule; i <= (end - 1) / kGranule; ++i) touched.set(i);
+  if (auto repaired = co_await segment.repair(touched, false); !repaired) segment.set_broken();
+  co_return status;
 }
 
 Task<Status> ObjectStore::adopt_epoch(Object& object, Epoch epoch) {

@@ -56,6 +56,9 @@ class ObjectStore {
     bool sync = false;        // ends when it is durable
     bool may_make = true;     // else kNotFound where there is no such object
     bool same_epoch = false;  // only where the object has this very epoch, or is new
+    // The bytes are zeros: a hole is made of the whole blocks, whose space is given back. No object is made,
+    // and none grows: behind its end there are zeros anyway.
+    bool hole = false;
   };
   struct Written {
     Epoch epoch;  // the object's
@@ -100,6 +103,14 @@ class ObjectStore {
   // first `most` stretches.
   Task<Result<std::vector<Range>>> data(ObjectName name, std::uint64_t from, std::size_t most);
 
+  struct Run {
+    std::uint64_t length = 0;
+    bool hole = false;  // zeros that take no room, and fit their checksums
+  };
+  // What is at `offset`, and for how long that goes on: at most for `most` bytes, of which there are some.
+  // What is no hole may be one all the same.
+  Task<Result<Run>> run(ObjectName name, std::uint64_t offset, std::uint64_t most);
+
   struct Stat {
     bool exists = false;
     Epoch epoch;
@@ -136,7 +147,10 @@ class ObjectStore {
  private:
   Task<Status> recover(const MarkRecord& record);
   Task<Status> check_space(Object& object, std::uint64_t offset, std::uint64_t length);
+  Task<Status> mark(Object& object, const SegmentName& name, std::size_t first, std::size_t last,
+                    Epoch epoch);
   Task<Status> write_segment(Object& object, std::uint64_t offset, ByteView bytes, Epoch epoch);
+  Task<Status> write_hole(Object& object, std::uint64_t offset, ByteView zeros);
   Task<Result<Written>> write_locked(Object& object, std::uint64_t offset, ByteView bytes,
                                      const WriteOptions& options);
   Task<Status> sync_range(Object& object, std::uint64_t first, std::uint64_t last);
@@ -150,6 +164,7 @@ class ObjectStore {
   Task<Status> remove_segments_behind(Object& object, std::uint64_t last);
   Task<Status> give_up(Object& object, std::uint64_t index, std::uint64_t within,
                        std::optional<std::uint64_t> length);
+  Task<Status> cut_segment(Segment& segment, std::uint64_t within, std::optional<std::uint64_t> length);
   Task<Status> sync_folder(std::string folder);  // fine where there is none
   Task<Status> adopt_epoch(Object& object, Epoch epoch);
   Task<Status> keep_epoch(Object& object, Epoch epoch);

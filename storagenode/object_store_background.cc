@@ -176,6 +176,32 @@ Task<Result<std::vector<ObjectStore::Range>>> ObjectStore::data_locked(Object& o
   co_return found;
 }
 
+Task<Result<ObjectStore::Run>> ObjectStore::run(ObjectName name, std::uint64_t offset, std::uint64_t most) {
+  auto object = co_await table_.get(name);
+  if (!object) co_return fail(object.error());
+  Object& of = **object;
+  const std::uint64_t index = offset / kSegment, begin = offset % kSegment;
+  most = std::min(most, kSegment - begin);
+  auto held =
+      co_await of.lock.acquire(offset / kBlock, (offset + most - 1) / kBlock, RangeLock::Mode::kShared);
+  if (!of.present.contains(index)) co_return Run{most, true};
+  auto use = co_await table_.segment(of, index);
+  if (!use) co_return fail(use.error());
+  Segment& segment = (*use)->segment;
+  auto ranges = segment.file().data_ranges(kDataStart + begin, 1);
+  if (!ranges) co_return fail(ranges.error());
+  const std::uint64_t end = begin + most;
+  const std::uint64_t data = ranges->empty() ? end : std::min(end, ranges->front().offset - kDataStart);
+  if (data > begin) {
+    auto hole = co_await segment.is_hole(begin / kBlock, (data - 1) / kBlock - begin / kBlock + 1);
+    if (!hole) co_return fail(hole.error());
+    co_return Run{data - begin, *hole};
+  }
+  // What a segment ends in is no whole block, and its rest is as good as data.
+  const std::uint64_t to = ranges->front().offset + ranges->front().length - kDataStart;
+  co_return Run{std::min(end, (to + kBlock - 1) / kBlock * kBlock) - begin, false};
+}
+
 Task<Status> ObjectStore::sync_all() {
   for (const ObjectName& name : table_.unsynced()) {
     if (auto committed = co_await commit(name); !committed) co_return fail(std::move(committed).error());

@@ -308,10 +308,18 @@ Task<Status> Segment::sync() {
   co_return status;
 }
 
-Result<bool> Segment::is_hole(std::uint64_t first, std::size_t count) const {
+Result<bool> Segment::has_no_data(std::uint64_t first, std::size_t count) const {
   auto ranges = file_->data_ranges(kDataStart + first * kBlock, 1);
   if (!ranges) return fail(ranges.error());
   return ranges->empty() || ranges->front().offset >= kDataStart + (first + count) * kBlock;
+}
+
+Task<Result<bool>> Segment::is_hole(std::uint64_t first, std::size_t count) {
+  auto empty = has_no_data(first, count);
+  if (!empty || !*empty) co_return empty;
+  auto sums = co_await read_sums(first, count);
+  if (!sums) co_return fail(sums.error());
+  co_return std::all_of(sums->data(), sums->data() + sums->size(), [](auto byte) { return byte == 0; });
 }
 
 Task<Status> Segment::repair_blocks(std::uint64_t first, std::uint64_t last) {
@@ -321,7 +329,7 @@ Task<Status> Segment::repair_blocks(std::uint64_t first, std::uint64_t last) {
     count = std::min<std::uint64_t>(last - first + 1, kBlocksPerGranule);
     auto stored = co_await read_sums(first, count);
     if (!stored) co_return fail(stored.error());
-    auto hole = is_hole(first, count);
+    auto hole = has_no_data(first, count);
     if (!hole) co_return fail(hole.error());
     std::vector<std::uint32_t> sums(count);  // a hole's are 0
     if (!*hole) {
@@ -383,15 +391,9 @@ Task<Result<std::uint64_t>> Segment::scrub(std::size_t granule) {
   std::uint64_t from = granule * kGranule;
   if (from >= end_ || broken_) co_return std::uint64_t{0};
   std::size_t count = std::min(kBlocksPerGranule, blocks_of(end_ - from));
-  auto hole = is_hole(granule * kBlocksPerGranule, count);
+  auto hole = co_await is_hole(granule * kBlocksPerGranule, count);
   if (!hole) co_return fail(hole.error());
-  if (*hole) {
-    auto sums = co_await read_sums(granule * kBlocksPerGranule, count);
-    if (!sums) co_return fail(sums.error());
-    if (std::all_of(sums->data(), sums->data() + sums->size(), [](auto byte) { return byte == 0; })) {
-      co_return std::uint64_t{0};
-    }
-  }
+  if (*hole) co_return std::uint64_t{0};
   Buffer data(count * kBlock);
   auto status = co_await read_blocks(granule * kBlocksPerGranule, data.span());
   if (!status) co_return fail(status.error());

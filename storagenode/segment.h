@@ -71,6 +71,8 @@ class Segment {
   std::uint64_t end() const { return end_; }
   // Bytes that are no holes, about: the room that the local file takes, without its header and checksums.
   std::uint64_t stored() const;
+  // No data in these blocks, as far as the local file system tells, and checksums that say so.
+  Task<Result<bool>> is_hole(std::uint64_t first, std::size_t count);
   bool unsynced() const { return written_ != synced_; }
   // An error that could not be repaired: the segment answers kIo until the process starts again.
   bool broken() const { return broken_; }
@@ -83,7 +85,7 @@ class Segment {
   Task<Result<Buffer>> read_sums(std::uint64_t first, std::size_t count);
   Task<Status> write_sums(std::uint64_t first, const std::uint32_t* sums, std::size_t count);
   Task<Status> write_both(std::uint64_t offset, ByteView bytes, std::uint64_t first, const Buffer& sums);
-  Result<bool> is_hole(std::uint64_t first, std::size_t count) const;  // no data in these blocks
+  Result<bool> has_no_data(std::uint64_t first, std::size_t count) const;
   Task<Status> repair_blocks(std::uint64_t first, std::uint64_t last);
   Task<Status> rewrite_data(std::uint64_t offset, std::uint64_t end);
   tl::unexpected<Error> mismatch(std::uint64_t block, std::uint32_t stored, std::uint32_t computed);

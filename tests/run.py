@@ -20,6 +20,8 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 
+from processors import processor_ticks
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CHECKS = [  # of the sources alone, seconds each
     ("links and paths in documents", "tests/docs/check_docs.py", "--links"),
@@ -167,7 +169,7 @@ def stage_processes(tally, given):
     if not is_built(tally, "release", build("release", "process_tests")):
         return
     ahead.begin(given)
-    read_results(tally, "release", run_ctest("release", given.labels, given.only, at_once=5))
+    read_results(tally, "release", run_ctest("release", given.labels, given.only, at_once=7))
 
 
 def stage_tidy(tally, given):
@@ -207,9 +209,11 @@ def main():
     tally = Tally()
     for stage in given.stages:
         say(stage)
-        began = time.monotonic()
+        began, before = time.monotonic(), processor_ticks()
         globals()[f"stage_{stage}"](tally, given)
-        say(f"{stage}: {time.monotonic() - began:.0f} s")
+        ticks, idle = (now - then for now, then in zip(processor_ticks(), before))
+        say(f"{stage}: {time.monotonic() - began:.0f} s, {(ticks - idle) / os.sysconf('SC_CLK_TCK'):.0f} s of processors, "
+            f"{100 * (ticks - idle) / max(ticks, 1):.0f} % of what there is")
     for name in tally.skipped:
         print(f"SKIPPED {name}")
     for name, told in tally.failed:

@@ -131,6 +131,7 @@ TEST(LayoutMessages, Codec) {
                             .version = 12});
   check_message(ReceiveArgs{});
   check_message(ForwardArgs{handle(), 1, 2, Epoch{3}, 4, {5, 6}, true, handle().first(7)});
+  check_message(ForwardArgs{handle(), 1, 2, Epoch{3}, 4, {5, 6}, true, {}, nfs3::kMaxTransfer});
   check_message(ForwardResult{NfsStatus::kNotSync, Epoch{1}, 2, Verifier{3}});
   check_message(CopyArgs{handle(), 1, 2, 3});
 }

@@ -305,6 +305,9 @@ bool decode(ByteView bytes, ReceiveArgs& out) {
   return in.complete();
 }
 
+// Of a FORWARD: the last version has a boolean in their place, and knows no holes.
+constexpr std::uint32_t kForwardSync = 1, kForwardHole = 2;
+
 void encode(XdrWriter& out, const ForwardArgs& args) {
   out.opaque(args.handle);
   out.u64(args.version);
@@ -312,8 +315,9 @@ void encode(XdrWriter& out, const ForwardArgs& args) {
   out.u32(args.epoch.value);
   out.u64(args.offset);
   nfs3::encode(out, args.mtime);
-  out.boolean(args.sync);
-  out.opaque(args.data);
+  const bool hole = args.hole > 0;
+  out.u32((args.sync ? kForwardSync : 0) | (hole ? kForwardHole : 0));
+  hole ? out.u32(args.hole) : out.opaque(args.data);
 }
 bool decode(ByteView bytes, ForwardArgs& out) {
   XdrReader in(bytes);
@@ -323,8 +327,13 @@ bool decode(ByteView bytes, ForwardArgs& out) {
   out.epoch = Epoch{in.u32()};
   out.offset = in.u64();
   nfs3::decode(in, out.mtime);
-  out.sync = in.boolean();
-  out.data = in.opaque(nfs3::kMaxTransfer);
+  const std::uint32_t flags = in.u32();
+  const bool hole = (flags & kForwardHole) != 0;
+  out.sync = (flags & kForwardSync) != 0;
+  out.data = hole ? ByteView() : in.opaque(nfs3::kMaxTransfer);
+  out.hole = hole ? in.u32() : 0;
+  if (flags > (kForwardSync | kForwardHole) || (hole && out.hole == 0) || out.hole > nfs3::kMaxTransfer)
+    in.fail();
   return in.complete();
 }
 

@@ -214,6 +214,7 @@ struct ForwardArgs {
   nfs3::Time mtime;
   bool sync = false;
   ByteView data;
+  std::uint32_t hole = 0;  // without data: so many zeros, whose space may be given back
 };
 struct ForwardResult {
   nfs3::Status status = nfs3::Status::kOk;

@@ -47,10 +47,11 @@ class MemoryDevice : public Device {
     durable_changes += durable ? 1 : 0;
     co_return Status();
   }
-  Task<Status> write_zeroes(std::uint64_t offset, std::uint64_t length, bool durable) override {
+  Task<Status> write_zeroes(std::uint64_t offset, std::uint64_t length, bool durable, Room room) override {
     co_await turn();
     if (failure) co_return fail(*failure, "write_zeroes");
     std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), length, std::uint8_t{0});
+    given_back += room == Room::kGivenBack ? length : 0;
     durable_changes += durable ? 1 : 0;
     co_return Status();
   }
@@ -59,6 +60,12 @@ class MemoryDevice : public Device {
     if (failure) co_return fail(*failure, "flush");
     ++flushes;
     co_return Status();
+  }
+  bool knows_holes() const override { return !told.empty(); }
+  Task<Result<std::vector<Extent>>> extents(std::uint64_t, std::uint64_t) override {
+    co_await turn();
+    if (failure) co_return fail(*failure, "extents");
+    co_return told;
   }
 
   // The operation that began at this place among those that are held.
@@ -73,10 +80,12 @@ class MemoryDevice : public Device {
 
   static inline int alive = 0;
   std::vector<std::uint8_t> bytes;
+  std::vector<Extent> told;  // of its extents, whatever is asked; none: it knows no holes
   std::optional<Errc> failure;
   bool holds = false;
   std::deque<OneShot<bool>> held;
   int flushes = 0, durable_changes = 0;
+  std::uint64_t given_back = 0;  // bytes
 
  private:
   Task<void> turn() {

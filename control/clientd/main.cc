@@ -1,9 +1,8 @@
 // slice-clientd: a proxy on a client's own host; under the name mount.slice, what mount(8) calls.
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "cli/command_line.h"
 #include "common/log.h"
-#include "common/version.h"
 #include "control/clientd/daemon.h"
 #include "control/clientd/mount_helper.h"
 #include "proxy/front/listener_guard.h"
@@ -19,24 +18,17 @@ int main(int argc, char** argv) {
   if (std::filesystem::path(argv[0]).filename() == "mount.slice") return mount_slice(argc, argv);
   DaemonOptions options;
   std::string server;
-  CLI::App app(
+  cli::Program app(
       "slice-clientd: on a client's host, sends each request of its mounts to the server that has it");
-  app.set_version_flag("--version", kVersion);
-  app.add_option("server", server, "the virtual server: ADDRESS[:PORT[:MOUNTPORT]]")->required();
-  app.add_option("--threads", options.threads, "that pass requests on")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
+  app.add_option("server", server, "the virtual server: ADDRESS[:PORT[:MOUNTPORT]]").required();
+  app.add_option("--threads", options.threads, "that pass requests on").in_range(1, 64).capture_default();
   app.add_option("--folder", options.folder,
                  "where it keeps its port, and log, until the host is booted again")
-      ->capture_default_str();
+      .capture_default();
   app.footer(
       "mount -t slice SERVER:/PATH FOLDER starts it, and it ends by itself when nothing is mounted from it.\n"
       "Exit codes: 0 ended; 1 failed, or one runs already; 2 wrong usage.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kBadUsage;
-  }
+  if (const auto code = app.parse(argc, argv)) return *code;
   configure_log("slice-clientd", LogLevel::kInfo);
   auto parsed = parse_server(server);
   if (!parsed) {

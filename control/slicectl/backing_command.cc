@@ -6,19 +6,19 @@
 
 namespace slice::slicectl {
 
-BackingCommand::BackingCommand(CLI::App& app)
+BackingCommand::BackingCommand(const cli::Command& app)
     : backing_(app.add_subcommand(
           "backing",
           "servers whose data lies on storage servers: on which, as how many copies, and who stands by")),
-      adopt_(backing_->add_subcommand(
+      adopt_(backing_.add_subcommand(
           "adopt",
           "says which storage servers have all that a server keeps there, where the manager's state was lost "
           "and it cannot find out (docs/backing.md)")) {
-  adopt_->add_option("name", server_, "whose set")->required();
+  adopt_.add_option("name", server_, "whose set").required();
   adopt_
-      ->add_option("--members", members_, "storage servers, with commas: what others have counts for nothing")
-      ->delimiter(',')
-      ->required();
+      .add_option("--members", members_, "storage servers, with commas: what others have counts for nothing")
+      .delimiter(',')
+      .required();
 }
 
 Task<int> BackingCommand::show(const Seams& seams, const Output& output) {
@@ -53,7 +53,7 @@ Task<int> BackingCommand::adopt(const Seams& seams, const Output& output) {
 }
 
 Task<int> BackingCommand::run(const Seams& seams, const Output& output) {
-  return adopt_->parsed() ? adopt(seams, output) : show(seams, output);
+  return adopt_.parsed() ? adopt(seams, output) : show(seams, output);
 }
 
 }  // namespace slice::slicectl

@@ -3,10 +3,10 @@
 #ifndef SLICE_CONTROL_SLICECTL_BACKING_COMMAND_H
 #define SLICE_CONTROL_SLICECTL_BACKING_COMMAND_H
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 
@@ -14,9 +14,9 @@ namespace slice::slicectl {
 
 class BackingCommand {
  public:
-  explicit BackingCommand(CLI::App& app);
+  explicit BackingCommand(const cli::Command& app);
 
-  bool parsed() const { return backing_->parsed(); }
+  bool parsed() const { return backing_.parsed(); }
   // The exit code.
   Task<int> run(const Seams& seams, const Output& output);
 
@@ -24,8 +24,8 @@ class BackingCommand {
   Task<int> show(const Seams& seams, const Output& output);
   Task<int> adopt(const Seams& seams, const Output& output);
 
-  CLI::App* backing_;
-  CLI::App* adopt_;
+  cli::Command backing_;
+  cli::Command adopt_;
   std::string server_;
   std::vector<std::string> members_;
 };

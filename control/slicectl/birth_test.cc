@@ -145,9 +145,9 @@ class InitTest : public ::testing::Test {
     EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
   }
   Result<std::string> init(const std::string& hosts, const std::string& folder) {
-    CLI::App app;
+    cli::Program app("");
     InitCommands commands(app);
-    app.parse("init --hosts " + hosts + " --virtual 10.77.0.1 --output " + folder);
+    EXPECT_FALSE(app.parse({"init", "--hosts", hosts, "--virtual", "10.77.0.1", "--output", folder}));
     EXPECT_TRUE(commands.parsed());
     return commands.run(Format::kText, from_a_book);
   }

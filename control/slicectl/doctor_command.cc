@@ -4,10 +4,10 @@
 
 namespace slice::slicectl {
 
-DoctorCommand::DoctorCommand(CLI::App& app)
+DoctorCommand::DoctorCommand(const cli::Command& app)
     : doctor_(app.add_subcommand(
           "doctor", "whether this host is fit for its part: keys, clock, ports, disks, kernel, the others")) {
-  doctor_->footer("Exit codes: 0 all is as it should be; 3 something is not.");
+  doctor_.footer("Exit codes: 0 all is as it should be; 3 something is not.");
 }
 
 std::string DoctorCommand::refused(const Error& error, Format format) {

@@ -2,8 +2,7 @@
 #ifndef SLICE_CONTROL_SLICECTL_DOCTOR_COMMAND_H
 #define SLICE_CONTROL_SLICECTL_DOCTOR_COMMAND_H
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 
@@ -11,9 +10,9 @@ namespace slice::slicectl {
 
 class DoctorCommand {
  public:
-  explicit DoctorCommand(CLI::App& app);
+  explicit DoctorCommand(const cli::Command& app);
 
-  bool parsed() const { return doctor_->parsed(); }
+  bool parsed() const { return doctor_.parsed(); }
   // The exit code: 3 where something is wrong.
   Task<int> run(const Seams& seams, const Output& output);
 
@@ -22,7 +21,7 @@ class DoctorCommand {
   static constexpr int kFound = 3;
 
  private:
-  CLI::App* doctor_;
+  cli::Command doctor_;
 };
 
 }  // namespace slice::slicectl

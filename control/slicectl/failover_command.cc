@@ -12,18 +12,18 @@ constexpr int kNotYet = 3;
 
 }  // namespace
 
-FailoverCommand::FailoverCommand(CLI::App& app)
+FailoverCommand::FailoverCommand(const cli::Command& app)
     : failover_(app.add_subcommand(
           "failover",
           "has a server served on another host, where a run of it stands by (docs/failover.md)")) {
-  failover_->add_option("name", server_, "which server")->required();
+  failover_.add_option("name", server_, "which server").required();
   failover_
-      ->add_option("--to", address_, "address of the host; default: of those the one with the fewest servers")
-      ->check(CLI::ValidIPV4);
-  failover_->add_option("--wait", wait_s_, "seconds to wait until it serves there; 0: does not")
-      ->check(CLI::Range(0.0, 3600.0))
-      ->capture_default_str();
-  failover_->footer(
+      .add_option("--to", address_, "address of the host; default: of those the one with the fewest servers")
+      .ipv4();
+  failover_.add_option("--wait", wait_s_, "seconds to wait until it serves there; 0: does not")
+      .in_range(0.0, 3600.0)
+      .capture_default();
+  failover_.footer(
       "Exit codes: 0 it serves there (--wait 0: the tables say so); 1 nothing is changed, or no answer; 3 "
       "the tables say so, and it does not serve yet.");
 }

@@ -2,10 +2,10 @@
 #ifndef SLICE_CONTROL_SLICECTL_FAILOVER_COMMAND_H
 #define SLICE_CONTROL_SLICECTL_FAILOVER_COMMAND_H
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 
@@ -13,9 +13,9 @@ namespace slice::slicectl {
 
 class FailoverCommand {
  public:
-  explicit FailoverCommand(CLI::App& app);
+  explicit FailoverCommand(const cli::Command& app);
 
-  bool parsed() const { return failover_->parsed(); }
+  bool parsed() const { return failover_.parsed(); }
   // The exit code: 1 where nothing was changed; 3 where it is so, but the server does not serve yet.
   Task<int> run(const Seams& seams, const Output& output);
 
@@ -25,7 +25,7 @@ class FailoverCommand {
   // Until another process than `before` says that it serves. False: the time is up.
   Task<bool> until_it_serves(const Seams& seams, std::optional<wire::HeartbeatArgs> before);
 
-  CLI::App* failover_;
+  cli::Command failover_;
   std::string server_, address_;
   double wait_s_ = 10;
 };

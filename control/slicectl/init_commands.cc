@@ -128,39 +128,36 @@ Status write_all(const Birth& birth, const std::string& folder) {
 
 }  // namespace
 
-InitCommands::InitCommands(CLI::App& app)
+InitCommands::InitCommands(const cli::Command& app)
     : init_(app.add_subcommand(
           "init",
           "begins an ensemble: a folder with its configuration, its key, and what each host is to run")) {
   init_
-      ->add_option(
-          "--hosts", options_.hosts,
-          "its hosts, by names or addresses, or NAME=ADDRESS, with commas between; the first has the "
-          "manager, the proxy and the names")
-      ->delimiter(',')
-      ->required();
+      .add_option("--hosts", options_.hosts,
+                  "its hosts, by names or addresses, or NAME=ADDRESS, with commas between; the first has the "
+                  "manager, the proxy and the names")
+      .delimiter(',')
+      .required();
+  init_.add_option("--virtual", options_.virtual_address, "the address that clients mount, which no host has")
+      .required();
   init_
-      ->add_option("--virtual", options_.virtual_address, "the address that clients mount, which no host has")
-      ->required();
+      .add_option("--storage", options_.storage,
+                  "folders for data: a storage node for each, on every host; default: one below "
+                  "/var/lib/slice")
+      .delimiter(',');
+  init_.add_option("--clients", options_.clients,
+                   "the network that may mount it, as 192.0.2.0/24; default: the one of 256 addresses around "
+                   "the virtual one");
   init_
-      ->add_option("--storage", options_.storage,
-                   "folders for data: a storage node for each, on every host; default: one below "
-                   "/var/lib/slice")
-      ->delimiter(',');
-  init_->add_option(
-      "--clients", options_.clients,
-      "the network that may mount it, as 192.0.2.0/24; default: the one of 256 addresses around "
-      "the virtual one");
+      .add_option("--copies", options_.copies,
+                  "on how many hosts each byte is; default: 2 from three hosts on, else 1")
+      .in_range(1U, kMaxCopies);
   init_
-      ->add_option("--copies", options_.copies,
-                   "on how many hosts each byte is; default: 2 from three hosts on, else 1")
-      ->check(CLI::Range(1U, kMaxCopies));
-  init_
-      ->add_option("--directories", options_.directories,
-                   "on how many hosts there are directory servers and coordinators")
-      ->capture_default_str();
-  init_->add_option("--name", options_.name, "the ensemble's name")->capture_default_str();
-  init_->add_option("--output", folder_, "the folder, which is made; default: the ensemble's name");
+      .add_option("--directories", options_.directories,
+                  "on how many hosts there are directory servers and coordinators")
+      .capture_default();
+  init_.add_option("--name", options_.name, "the ensemble's name").capture_default();
+  init_.add_option("--output", folder_, "the folder, which is made; default: the ensemble's name");
 }
 
 Result<std::string> InitCommands::run(Format format, const Resolve& resolve) const {

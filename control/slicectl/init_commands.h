@@ -3,9 +3,9 @@
 #ifndef SLICE_CONTROL_SLICECTL_INIT_COMMANDS_H
 #define SLICE_CONTROL_SLICECTL_INIT_COMMANDS_H
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "cli/command_line.h"
 #include "control/slicectl/birth.h"
 #include "control/slicectl/render.h"
 
@@ -13,9 +13,9 @@ namespace slice::slicectl {
 
 class InitCommands {
  public:
-  explicit InitCommands(CLI::App& app);
+  explicit InitCommands(const cli::Command& app);
 
-  bool parsed() const { return init_->parsed(); }
+  bool parsed() const { return init_.parsed(); }
   // Writes the folder, and returns what there is to say. kInvalid: wrong usage; kExists: the folder has
   // files, and none is written; kIo.
   Result<std::string> run(Format format, const Resolve& resolve = resolve_by_system) const;
@@ -23,7 +23,7 @@ class InitCommands {
  private:
   BirthOptions options_;
   std::string folder_;
-  CLI::App* init_;
+  cli::Command init_;
 };
 
 }  // namespace slice::slicectl

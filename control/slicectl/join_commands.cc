@@ -170,24 +170,24 @@ class Joining {
 
 }  // namespace
 
-JoinCommands::JoinCommands(CLI::App& app)
+JoinCommands::JoinCommands(const cli::Command& app)
     : join_(app.add_subcommand(
           "join", "makes this host one of a running ensemble's, whose key is in /etc/slice already")) {
-  join_->add_option("--manager", manager_,
-                    "the manager's host, or HOST:PORT; not needed where the configuration is here");
-  join_->add_option("--host", options_.host, "this host's name; default: as it is called");
-  join_->add_option("--address", address_, "its address; default: the one that leads to the manager");
-  join_->add_option("--rack", options_.rack, "the rack, or what else fails as a whole");
+  join_.add_option("--manager", manager_,
+                   "the manager's host, or HOST:PORT; not needed where the configuration is here");
+  join_.add_option("--host", options_.host, "this host's name; default: as it is called");
+  join_.add_option("--address", address_, "its address; default: the one that leads to the manager");
+  join_.add_option("--rack", options_.rack, "the rack, or what else fails as a whole");
   join_
-      ->add_option("--role", options_.roles,
-                   "its servers, with commas between: directory, small-file, storage, coordinator")
-      ->delimiter(',')
-      ->capture_default_str();
+      .add_option("--role", options_.roles,
+                  "its servers, with commas between: directory, small-file, storage, coordinator")
+      .delimiter(',')
+      .capture_default();
   join_
-      ->add_option("--storage", options_.storage,
-                   "folders for data: a storage node for each; default: one below /var/lib/slice")
-      ->delimiter(',');
-  join_->add_flag("--no-start", no_start_, "only says which commands start the servers");
+      .add_option("--storage", options_.storage,
+                  "folders for data: a storage node for each; default: one below /var/lib/slice")
+      .delimiter(',');
+  join_.add_flag("--no-start", no_start_, "only says which commands start the servers");
 }
 
 Status JoinCommands::run(const std::string& path, Duration timeout, const Print& print) const {

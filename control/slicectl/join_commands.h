@@ -3,10 +3,10 @@
 #ifndef SLICE_CONTROL_SLICECTL_JOIN_COMMANDS_H
 #define SLICE_CONTROL_SLICECTL_JOIN_COMMANDS_H
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 
+#include "cli/command_line.h"
 #include "control/slicectl/newcomer.h"
 #include "control/slicectl/queries.h"
 
@@ -16,9 +16,9 @@ class JoinCommands {
  public:
   using Print = std::function<void(const std::string& text)>;
 
-  explicit JoinCommands(CLI::App& app);
+  explicit JoinCommands(const cli::Command& app);
 
-  bool parsed() const { return join_->parsed(); }
+  bool parsed() const { return join_.parsed(); }
   // `path`: where the configuration is, or is to be. Nothing on this host is overwritten, and what was done
   // is no hindrance to doing it again. kInvalid: it cannot be as it was asked for.
   Status run(const std::string& path, Duration timeout, const Print& print) const;
@@ -27,7 +27,7 @@ class JoinCommands {
   NewcomerOptions options_;
   std::string manager_, address_;
   bool no_start_ = false;
-  CLI::App* join_;
+  cli::Command join_;
 };
 
 }  // namespace slice::slicectl

@@ -14,14 +14,15 @@ bool concerns(const wire::MoveState& move, std::uint32_t server) {
 
 }  // namespace
 
-LeaveCommands::LeaveCommands(CLI::App& servers, FilesOnlyOn files_only_on)
+LeaveCommands::LeaveCommands(const cli::Command& servers, FilesOnlyOn files_only_on)
     : files_only_on_(std::move(files_only_on)),
       drain_(servers.add_subcommand("drain", "moves all sites of one away, and has it get no others")),
       remove_(servers.add_subcommand(
           "remove", "one that has no sites is no member any more: its process stops, for good")) {
-  for (CLI::App* command : {drain_, remove_}) command->add_option("name", server_, "which")->required();
-  drain_->add_flag("--undo", undo_, "it may get sites again; none is moved");
-  remove_->add_flag(
+  for (const cli::Command& command : {drain_, remove_})
+    command.add_option("name", server_, "which").required();
+  drain_.add_flag("--undo", undo_, "it may get sites again; none is moved");
+  remove_.add_flag(
       "--lost", lost_,
       "a storage server whose data is gone for good: what had copies there gets others, and its sites "
       "go to other servers. Refused while files have bytes there and nowhere else. There is no way "
@@ -29,7 +30,7 @@ LeaveCommands::LeaveCommands(CLI::App& servers, FilesOnlyOn files_only_on)
 }
 
 Task<int> LeaveCommands::run(const Seams& seams, const Output& output) {
-  if (drain_->parsed()) return drain(seams, output);
+  if (drain_.parsed()) return drain(seams, output);
   return lost_ ? give_up(seams, output) : remove(seams, output);
 }
 

@@ -3,10 +3,10 @@
 #ifndef SLICE_CONTROL_SLICECTL_LEAVE_COMMANDS_H
 #define SLICE_CONTROL_SLICECTL_LEAVE_COMMANDS_H
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/plans.h"
 
@@ -19,9 +19,9 @@ class LeaveCommands {
   using FilesOnlyOn = std::function<int(const std::string& name)>;
 
   // `servers`: the group that they belong to.
-  LeaveCommands(CLI::App& servers, FilesOnlyOn files_only_on);
+  LeaveCommands(const cli::Command& servers, FilesOnlyOn files_only_on);
 
-  bool parsed() const { return drain_->parsed() || remove_->parsed(); }
+  bool parsed() const { return drain_.parsed() || remove_.parsed(); }
   // Runs the command that was parsed; the exit code.
   Task<int> run(const Seams& seams, const Output& output);
 
@@ -40,7 +40,7 @@ class LeaveCommands {
   Task<int> remove_when_empty(const Seams& seams, const Output& output);
 
   FilesOnlyOn files_only_on_;
-  CLI::App *drain_, *remove_;
+  cli::Command drain_, remove_;
   std::string server_;
   bool undo_ = false, lost_ = false;
 };

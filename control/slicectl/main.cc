@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,8 +11,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "common/did_you_mean.h"
-#include "common/version.h"
+#include "cli/command_line.h"
 #include "control/slicectl/backing_command.h"
 #include "control/slicectl/doctor_command.h"
 #include "control/slicectl/failover_command.h"
@@ -197,31 +195,31 @@ class Command {
 // `policy show`, `set` and `unset`: what they are told, and the change that it means.
 class PolicyCommands {
  public:
-  PolicyCommands(CLI::App& app, std::string& path)
+  PolicyCommands(const cli::Command& app, std::string& path)
       : group_(app.add_subcommand("policy", "how new files in a directory are laid out (docs/mirrors.md)")),
         show_(add("show", "shows it", path)),
         set_(add("set", "sets what is named, and leaves the rest as it is", path)),
         unset_(add("unset", "what is named, or all of it, becomes what a directory newly made there has",
                    path)) {
-    group_->require_subcommand(1);
-    set_->add_option("--stripe-unit", stripe_unit_, "bytes on one storage node, e.g. 1MiB");
-    set_->add_option("--copies", policy_.copies, "on how many storage nodes each byte is")
-        ->check(CLI::Range(1U, kMaxCopies));
-    set_->add_option("--placement", placement_, "on which storage nodes (docs/block-maps.md)")
-        ->check(CLI::IsMember(std::vector<std::string>(kPlacementNames.begin(), kPlacementNames.end())));
-    for (const char* field : kFields) unset_->add_flag(field);
-    for (CLI::App* command : {set_, unset_}) {
-      command->add_flag("--force", fewer_copies_, "also where new files have fewer copies then");
+    group_.require_subcommand();
+    set_.add_option("--stripe-unit", stripe_unit_, "bytes on one storage node, e.g. 1MiB");
+    set_.add_option("--copies", policy_.copies, "on how many storage nodes each byte is")
+        .in_range(1U, kMaxCopies);
+    set_.add_option("--placement", placement_, "on which storage nodes (docs/block-maps.md)")
+        .one_of({kPlacementNames.begin(), kPlacementNames.end()});
+    for (const char* field : kFields) unset_.add_flag(field);
+    for (const cli::Command& command : {set_, unset_}) {
+      command.add_flag("--force", fewer_copies_, "also where new files have fewer copies then");
     }
   }
-  bool parsed() const { return group_->parsed(); }
+  bool parsed() const { return group_.parsed(); }
 
   // kInvalid: nothing is named, or a unit that there is not.
   Result<PolicyChange> change() const {
     PolicyChange change{
-        .fields = 0, .policy = policy_, .inherit = unset_->parsed(), .fewer_copies = fewer_copies_};
-    if (show_->parsed()) return change;
-    const CLI::App& command = change.inherit ? *unset_ : *set_;
+        .fields = 0, .policy = policy_, .inherit = unset_.parsed(), .fewer_copies = fewer_copies_};
+    if (show_.parsed()) return change;
+    const cli::Command& command = change.inherit ? unset_ : set_;
     for (std::uint32_t i = 0; i < kFields.size(); ++i) {
       if (command.count(kFields[i]) > 0) change.fields |= 1U << i;
     }
@@ -243,51 +241,52 @@ class PolicyCommands {
   // In the order of the bits of wire::PolicyField.
   static constexpr std::array<const char*, 3> kFields{"--stripe-unit", "--copies", "--placement"};
 
-  CLI::App* add(const char* name, const char* about, std::string& path) {
-    CLI::App* command = group_->add_subcommand(name, about);
-    command->add_option("path", path, "absolute path of the directory")->required();
+  cli::Command add(const char* name, const char* about, std::string& path) {
+    cli::Command command = group_.add_subcommand(name, about);
+    command.add_option("path", path, "absolute path of the directory").required();
     return command;
   }
 
   wire::FilePolicy policy_;
   std::string stripe_unit_, placement_;
   bool fewer_copies_ = false;
-  CLI::App *group_, *show_, *set_, *unset_;
+  cli::Command group_, show_, set_, unset_;
 };
 
 // `server add` and `server set`: what they are told.
 class ServerCommands {
  public:
-  explicit ServerCommands(CLI::App& app)
+  explicit ServerCommands(const cli::Command& app)
       : group_(app.add_subcommand("server", "changes the servers of the ensemble, while all serve")),
         add_(add("add",
                  "one more; its process is started with --name NAME, and takes the rest from the manager")),
         set_(
             add("set", "what is named of one; a process that is to be at another address is started there")) {
-    group_->require_subcommand(1);
-    add_->add_option("--role", role_, "directory, small-file, storage, coordinator or proxy")->required();
-    for (CLI::App* command : {add_, set_}) {
-      auto* address = command->add_option("--address", address_, "where it listens");
-      auto* port = command->add_option("--port", port_, "at which port")->capture_default_str();
-      if (command == add_) address->required();
-      port->needs(address);
-      command->add_option(
+    group_.require_subcommand();
+    add_.add_option("--role", role_, "directory, small-file, storage, coordinator or proxy").required();
+    for (const bool is_new : {true, false}) {
+      const cli::Command& command = is_new ? add_ : set_;
+      const auto address = command.add_option("--address", address_, "where it listens");
+      const auto port = command.add_option("--port", port_, "at which port").capture_default();
+      if (is_new) address.required();
+      port.needs(address);
+      command.add_option(
           "--weight", weight_,
           "its share of sites beside others' weights or disks, a number or a size as 4TiB; disk: "
           "by its disk");
-      command->add_option("--host", host_, "the host that it is on: copies of a byte go to distinct ones");
-      command->add_option("--rack", rack_, "the rack, or what else fails as a whole");
+      command.add_option("--host", host_, "the host that it is on: copies of a byte go to distinct ones");
+      command.add_option("--rack", rack_, "the rack, or what else fails as a whole");
     }
   }
-  bool parsed() const { return add_->parsed() || set_->parsed(); }
-  CLI::App& group() { return *group_; }
+  bool parsed() const { return add_.parsed() || set_.parsed(); }
+  const cli::Command& group() { return group_; }
 
   // kInvalid: a role, an address or a weight that is none, or nothing to set.
   Result<wire::ChangeServerArgs> change() const {
     using Field = wire::ChangeServerArgs::Field;
     wire::ChangeServerArgs args{.entry = {.name = name_, .host = host_, .rack = rack_}, .fields = 0};
-    const CLI::App& command = add_->parsed() ? *add_ : *set_;
-    args.change = add_->parsed() ? wire::ServerChange::kAdd : wire::ServerChange::kSet;
+    const cli::Command& command = add_.parsed() ? add_ : set_;
+    args.change = add_.parsed() ? wire::ServerChange::kAdd : wire::ServerChange::kSet;
     for (const auto& [option, field] : {std::pair{"--address", Field::kEndpoint},
                                         {"--weight", Field::kWeight},
                                         {"--host", Field::kHost},
@@ -307,14 +306,14 @@ class ServerCommands {
       if (*weight == 0) return fail(Errc::kInvalid, "a weight of 0: see slicectl server drain");
       args.entry.weight = *weight;
     }
-    if (add_->parsed()) SLICE_RETURN_IF_ERROR(take_role(args.entry));
+    if (add_.parsed()) SLICE_RETURN_IF_ERROR(take_role(args.entry));
     return args;
   }
 
  private:
-  CLI::App* add(const char* name, const char* about) {
-    CLI::App* command = group_->add_subcommand(name, about);
-    command->add_option("name", name_, "which")->required();
+  cli::Command add(const char* name, const char* about) {
+    cli::Command command = group_.add_subcommand(name, about);
+    command.add_option("name", name_, "which").required();
     return command;
   }
   Status take_role(wire::ServerEntry& entry) const {
@@ -327,7 +326,7 @@ class ServerCommands {
 
   std::string name_, role_, address_, weight_, host_, rack_;
   std::uint16_t port_ = 2049;
-  CLI::App *group_, *add_, *set_;
+  cli::Command group_, add_, set_;
 };
 
 int check(const Arguments& arguments) {
@@ -388,21 +387,18 @@ int become_beside(const std::string& program, const Arguments& arguments,
 // The commands that are such programs.
 class ProgramsBeside {
  public:
-  explicit ProgramsBeside(CLI::App& app)
-      : path_(
-            *app.add_subcommand("path",
-                                "under which paths files are, by the fileIDs that trace, top, fsck and logs "
-                                "tell: runs slice-fsck")),
-        fsck_(*app.add_subcommand(
+  explicit ProgramsBeside(const cli::Command& app)
+      : path_(app.add_subcommand("path",
+                                 "under which paths files are, by the fileIDs that trace, top, fsck and logs "
+                                 "tell: runs slice-fsck")),
+        fsck_(app.add_subcommand(
             "fsck", "proves that the name space is whole: runs slice-fsck with what follows; fsck --help")),
-        backup_(*app.add_subcommand(
+        backup_(app.add_subcommand(
             "backup",
             "takes backups, and brings servers back: runs slice-backup with what follows; backup --help")) {
-    path_.add_option("fileid", fileids_, "0x1000000000007, or an inode number as ls -i shows it")->required();
-    for (CLI::App* each : {&fsck_, &backup_}) {
-      each->prefix_command()->fallthrough(false);
-      each->set_help_flag();
-    }
+    path_.add_option("fileid", fileids_, "0x1000000000007, or an inode number as ls -i shows it").required();
+    fsck_.pass_on();
+    backup_.pass_on();
   }
   bool parsed() const { return path_.parsed() || fsck_.parsed() || backup_.parsed(); }
   int run(const Arguments& arguments) const {
@@ -414,7 +410,7 @@ class ProgramsBeside {
   }
 
  private:
-  CLI::App &path_, &fsck_, &backup_;
+  cli::Command path_, fsck_, backup_;
   std::vector<std::string> fileids_;  // that `path` is given
 };
 
@@ -450,22 +446,6 @@ int files_only_on(const Arguments& arguments, const std::string& name) {
   return WEXITSTATUS(status) == 0 ? kGood : kFailed;
 }
 
-// A word where a command is expected that is none; false where what is wrong is something else.
-bool say_unknown_command(const CLI::App& app) {
-  const CLI::App* above = &app;
-  while (!above->get_subcommands().empty()) above = above->get_subcommands().front();
-  if (above->get_require_subcommand_min() == 0) return false;
-  for (const std::string& word : app.remaining(true)) {
-    if (word.starts_with('-')) continue;
-    std::vector<std::string> known;
-    for (const CLI::App* each : above->get_subcommands({})) known.push_back(each->get_name());
-    std::fprintf(stderr, "slicectl: there is no command '%s'%s\n", word.c_str(),
-                 did_you_mean(word, known).c_str());
-    return true;
-  }
-  return false;
-}
-
 constexpr const char* kExitCodes =
     "Exit codes: 0 answered; 1 no answer, no such path or server, or not the same (tables --check); 2 "
     "wrong usage or configuration;\n"
@@ -481,26 +461,26 @@ constexpr const char* kExitCodes =
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app("slicectl: asks a Slice ensemble how it is");
+  cli::Program app("slicectl: asks a Slice ensemble how it is");
   app.fallthrough();
-  app.require_subcommand(1);
-  app.set_version_flag("--version", kVersion);
-  app.add_option("--config", arguments.config, "the ensemble's configuration")->capture_default_str();
+  app.require_subcommand();
+  app.add_option("--config", arguments.config, "the ensemble's configuration").capture_default();
   app.add_flag("--json", arguments.json, "JSON instead of text");
-  const auto* timeout = app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer")
-                            ->check(CLI::Range(0.1, 600.0))
-                            ->capture_default_str();
+  const auto timeout = app.add_option("--timeout", arguments.timeout, "seconds to wait for each answer")
+                           .in_range(0.1, 600.0)
+                           .capture_default();
   StatusCommand status(app);
   DoctorCommand doctor(app);
-  auto* servers = app.add_subcommand("servers", "the servers of the ensemble and how many sites each holds");
-  auto* tables = app.add_subcommand("tables", "the routing tables: which server holds which sites");
-  tables->add_flag("--sites", arguments.every_site, "one line a site");
-  tables->add_flag("--check", arguments.check,
-                   "whether every process goes by them, and every server's record says the same");
+  const auto servers =
+      app.add_subcommand("servers", "the servers of the ensemble and how many sites each holds");
+  const auto tables = app.add_subcommand("tables", "the routing tables: which server holds which sites");
+  tables.add_flag("--sites", arguments.every_site, "one line a site");
+  tables.add_flag("--check", arguments.check,
+                  "whether every process goes by them, and every server's record says the same");
   BackingCommand backing(app);
   FailoverCommand failover(app);
-  auto* where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
-  where->add_option("path", arguments.path, "absolute path within the volume")->required();
+  const auto where = app.add_subcommand("where", "where a file's name, attributes and bytes are");
+  where.add_option("path", arguments.path, "absolute path within the volume").required();
   PolicyCommands policy(app, arguments.path);
   ServerCommands server(app);
   MoveCommands move_sites(app);
@@ -512,34 +492,31 @@ int main(int argc, char** argv) {
   QuotaCommand quota(app);
   TreeCommand tree(app);
   VolumeCommand volume(app);
-  auto* move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
-  move->add_option("path", arguments.path, "absolute path within the volume")->required();
-  move->add_option("--stripe", arguments.stripe, "which: offset / stripe unit")->required();
-  move->add_option("--to", arguments.to, "name of a storage server")->required();
-  auto* metrics = app.add_subcommand("metrics", "the metrics of one process, or of all (docs/metrics.md)");
-  metrics->add_option("name", arguments.name, "which server");
-  metrics->add_option("--match", arguments.match, "only metrics whose name contains this");
-  auto* reload = app.add_subcommand(
+  const auto move = app.add_subcommand("move", "moves a stripe of a block-mapped file (docs/block-maps.md)");
+  move.add_option("path", arguments.path, "absolute path within the volume").required();
+  move.add_option("--stripe", arguments.stripe, "which: offset / stripe unit").required();
+  move.add_option("--to", arguments.to, "name of a storage server").required();
+  const auto metrics =
+      app.add_subcommand("metrics", "the metrics of one process, or of all (docs/metrics.md)");
+  metrics.add_option("name", arguments.name, "which server");
+  metrics.add_option("--match", arguments.match, "only metrics whose name contains this");
+  const auto reload = app.add_subcommand(
       "reload", "has the manager read its ensemble.toml again, and give everybody its exports and limits");
   const ProgramsBeside beside(app);
   InitCommands init(app);
   JoinCommands join(app);
-  auto* support_command = app.add_subcommand(
+  const auto support_command = app.add_subcommand(
       "support", "writes an archive of how this host and the ensemble are, without keys, for who helps");
-  support_command->add_option("file", arguments.path, "the archive, .tar.gz")->required();
-  auto* check_command = app.add_subcommand("check", "checks a configuration without touching the network");
-  check_command->add_option("file", arguments.path, "the configuration; default: that of --config");
+  support_command.add_option("file", arguments.path, "the archive, .tar.gz").required();
+  const auto check_command =
+      app.add_subcommand("check", "checks a configuration without touching the network");
+  check_command.add_option("file", arguments.path, "the configuration; default: that of --config");
   // Last: commands would take it over.
   app.footer(kExitCodes);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0 && say_unknown_command(app)) return kBadUsage;
-    return app.exit(error) == 0 ? kGood : kBadUsage;
-  }
-  arguments.timeout_given = timeout->count() > 0;
-  if (check_command->parsed()) return check(arguments);
-  if (support_command->parsed()) return support(arguments);
+  if (const auto code = app.parse(argc, argv)) return *code;
+  arguments.timeout_given = timeout.count() > 0;
+  if (check_command.parsed()) return check(arguments);
+  if (support_command.parsed()) return support(arguments);
   if (init.parsed()) return init_ensemble(init, arguments);
   if (join.parsed()) return join_ensemble(join, arguments);
   if (beside.parsed()) return beside.run(arguments);
@@ -585,13 +562,13 @@ int main(int argc, char** argv) {
   if (const auto code = command.carry_out_asked(move_sites, leave, backing, failover, status, doctor, trace,
                                                 top, proxy, quota, tree, volume))
     return *code;
-  if (servers->parsed()) return command.servers();
-  if (tables->parsed()) return command.tables();
-  if (reload->parsed()) return command.reload();
-  if (where->parsed()) return command.where();
+  if (servers.parsed()) return command.servers();
+  if (tables.parsed()) return command.tables();
+  if (reload.parsed()) return command.reload();
+  if (where.parsed()) return command.where();
   if (policy.parsed()) return command.policy(*policy_change);
-  if (move->parsed()) return command.move();
-  if (metrics->parsed()) return command.metrics();
+  if (move.parsed()) return command.move();
+  if (metrics.parsed()) return command.metrics();
   return kBadUsage;
 }
 

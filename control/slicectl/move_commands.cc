@@ -49,47 +49,47 @@ Result<std::vector<std::uint32_t>> parse_sites(std::string_view text) {
   }
 }
 
-MoveCommands::MoveCommands(CLI::App& app)
+MoveCommands::MoveCommands(const cli::Command& app)
     : site_(app.add_subcommand("site", "moves sites to another server, data and all, while all serve")),
-      move_(site_->add_subcommand("move", "begins to; `slicectl moves` shows how far it is")),
+      move_(site_.add_subcommand("move", "begins to; `slicectl moves` shows how far it is")),
       rebalance_(app.add_subcommand("rebalance",
                                     "moves sites until every server has its share of those of its class")),
       moves_(app.add_subcommand(
           "moves", "moves of sites that go on, and the last that have ended; what coordinators even out")),
-      pause_(moves_->add_subcommand("pause", "copies nothing more for now")),
-      resume_(moves_->add_subcommand("resume", "goes on copying")),
-      abort_(moves_->add_subcommand("abort", "gives one up, whose sites are not given away yet")),
-      limit_(moves_->add_subcommand("limit", "how fast all of them together may copy")) {
-  site_->require_subcommand(1);
-  moves_->require_subcommand(0, 1);
-  move_->add_option("class", class_, "directory, small-file, storage or coordinator")->required();
-  move_->add_option("sites", sites_, "which: 3, or 3,7-9")->required();
-  move_->add_option("server", server_, "where to")->required();
-  rebalance_->add_option("--class", class_, "of this class alone");
-  auto* dry_run = rebalance_->add_flag("--dry-run", dry_run_, "only shows what would move");
-  rebalance_->add_flag("--stop", stop_, "has coordinators leave off evening out files; moves of sites go on")
-      ->excludes(dry_run);
-  moves_->add_flag("--watch", watch_, "until none goes on any more");
-  abort_->add_option("move", id_, "its number")->required();
-  limit_->add_option("rate", rate_, "bytes a second, e.g. 100MiB; 0: as fast as it goes")->required();
+      pause_(moves_.add_subcommand("pause", "copies nothing more for now")),
+      resume_(moves_.add_subcommand("resume", "goes on copying")),
+      abort_(moves_.add_subcommand("abort", "gives one up, whose sites are not given away yet")),
+      limit_(moves_.add_subcommand("limit", "how fast all of them together may copy")) {
+  site_.require_subcommand();
+  moves_.require_subcommand(false);
+  move_.add_option("class", class_, "directory, small-file, storage or coordinator").required();
+  move_.add_option("sites", sites_, "which: 3, or 3,7-9").required();
+  move_.add_option("server", server_, "where to").required();
+  rebalance_.add_option("--class", class_, "of this class alone");
+  const auto dry_run = rebalance_.add_flag("--dry-run", dry_run_, "only shows what would move");
+  rebalance_.add_flag("--stop", stop_, "has coordinators leave off evening out files; moves of sites go on")
+      .excludes(dry_run);
+  moves_.add_flag("--watch", watch_, "until none goes on any more");
+  abort_.add_option("move", id_, "its number").required();
+  limit_.add_option("rate", rate_, "bytes a second, e.g. 100MiB; 0: as fast as it goes").required();
 }
 
 bool MoveCommands::parsed() const {
-  return site_->parsed() || rebalance_->parsed() || moves_->parsed();
+  return site_.parsed() || rebalance_.parsed() || moves_.parsed();
 }
 
 Task<int> MoveCommands::run(const Seams& seams, const Output& output) {
   using Field = wire::ChangeMovesArgs::Field;
-  if (move_->parsed()) return move(seams, output);
-  if (rebalance_->parsed()) return rebalance(seams, output);
+  if (move_.parsed()) return move(seams, output);
+  if (rebalance_.parsed()) return rebalance(seams, output);
   wire::ChangeMovesArgs args;
-  if (pause_->parsed() || resume_->parsed()) {
+  if (pause_.parsed() || resume_.parsed()) {
     args.fields = Field::kPaused;
-    args.settings.paused = pause_->parsed();
-  } else if (abort_->parsed()) {
+    args.settings.paused = pause_.parsed();
+  } else if (abort_.parsed()) {
     args.fields = Field::kAbort;
     args.abort = wire::MoveId{id_};
-  } else if (limit_->parsed()) {
+  } else if (limit_.parsed()) {
     args.fields = Field::kRate;
     auto rate = parse_size(rate_);
     if (!rate) {

@@ -3,11 +3,11 @@
 #ifndef SLICE_CONTROL_SLICECTL_MOVE_COMMANDS_H
 #define SLICE_CONTROL_SLICECTL_MOVE_COMMANDS_H
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 
@@ -18,7 +18,7 @@ Result<std::vector<std::uint32_t>> parse_sites(std::string_view text);
 
 class MoveCommands {
  public:
-  explicit MoveCommands(CLI::App& app);
+  explicit MoveCommands(const cli::Command& app);
 
   bool parsed() const;
   // Runs the command that was parsed; the exit code.
@@ -31,7 +31,7 @@ class MoveCommands {
   Task<int> watch(const Seams& seams, const Output& output);
   Task<int> change(const Seams& seams, const Output& output, wire::ChangeMovesArgs args);
 
-  CLI::App *site_, *move_, *rebalance_, *moves_, *pause_, *resume_, *abort_, *limit_;
+  cli::Command site_, move_, rebalance_, moves_, pause_, resume_, abort_, limit_;
   std::string class_, sites_, server_, rate_;
   std::uint64_t id_ = 0;
   bool dry_run_ = false, stop_ = false, watch_ = false;

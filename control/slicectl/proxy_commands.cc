@@ -17,20 +17,19 @@ bool has_it(const wire::HoldAddressResult& told, std::uint32_t proxy) {
 
 }  // namespace
 
-ProxyCommands::ProxyCommands(CLI::App& app) {
-  auto* group =
-      app.add_subcommand("proxy", "which of several proxies has the virtual address, and which clients")
-          ->require_subcommand(1);
-  hold_ =
-      group->add_subcommand("hold", "has another take it over, when the one that has it has let go of it");
-  hold_->add_option("name", proxy_, "which is to have it")->required();
-  clients_ = group->add_subcommand(
+ProxyCommands::ProxyCommands(const cli::Command& app) {
+  const cli::Command group =
+      app.add_subcommand("proxy", "which of several proxies has the virtual address, and which clients");
+  group.require_subcommand();
+  hold_ = group.add_subcommand("hold", "has another take it over, when the one that has it has let go of it");
+  hold_.add_option("name", proxy_, "which is to have it").required();
+  clients_ = group.add_subcommand(
       "clients", "which proxies serve clients over TCP, what part of them each, and which serves a client");
-  clients_->add_option("address", addresses_, "of clients")->check(CLI::ValidIPV4);
+  clients_.add_option("address", addresses_, "of clients").ipv4();
 }
 
 Task<int> ProxyCommands::run(const Seams& seams, const Output& output) {
-  return clients_->parsed() ? show_clients(seams, output) : hold(seams, output);
+  return clients_.parsed() ? show_clients(seams, output) : hold(seams, output);
 }
 
 Task<int> ProxyCommands::show_clients(const Seams& seams, const Output& output) {

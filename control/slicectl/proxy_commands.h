@@ -3,10 +3,10 @@
 #ifndef SLICE_CONTROL_SLICECTL_PROXY_COMMANDS_H
 #define SLICE_CONTROL_SLICECTL_PROXY_COMMANDS_H
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 
@@ -14,9 +14,9 @@ namespace slice::slicectl {
 
 class ProxyCommands {
  public:
-  explicit ProxyCommands(CLI::App& app);
+  explicit ProxyCommands(const cli::Command& app);
 
-  bool parsed() const { return hold_->parsed() || clients_->parsed(); }
+  bool parsed() const { return hold_.parsed() || clients_.parsed(); }
   // Runs the command that was parsed; the exit code.
   Task<int> run(const Seams& seams, const Output& output);
 
@@ -24,7 +24,7 @@ class ProxyCommands {
   Task<int> hold(const Seams& seams, const Output& output);
   Task<int> show_clients(const Seams& seams, const Output& output);
 
-  CLI::App *hold_, *clients_;
+  cli::Command hold_, clients_;
   std::string proxy_;
   std::vector<std::string> addresses_;
 };

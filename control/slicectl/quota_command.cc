@@ -139,36 +139,33 @@ std::string render_quotas(const wire::QuotaUsageResult& usage, const Settings& s
   return text;
 }
 
-QuotaCommand::QuotaCommand(CLI::App& app)
+QuotaCommand::QuotaCommand(const cli::Command& app)
     : quota_(
           app.add_subcommand("quota", "what users, groups and trees may have, and have (docs/quotas.md)")) {
-  quota_->require_subcommand(1);
-  set_ =
-      quota_->add_subcommand("set", "gives a user, group or tree limits, in place of those that are named");
-  set_->add_option("--space", space_, "SOFT[:HARD] of bytes, as 10GiB:12GiB; 0: no such limit");
-  set_->add_option("--files", files_, "SOFT[:HARD] of files, directories and all else; 0: no such limit");
-  set_->add_option("--grace", grace_,
-                   "how long one may be over a soft limit, as 7d, 12h, 30m, 90s; first 7d");
-  show_ = quota_->add_subcommand("show", "of one user, group or tree");
-  list_ = quota_->add_subcommand("list", "of all who have a quota");
-  remove_ =
-      quota_->add_subcommand("remove", "takes a quota away: who had it may have what there is room for");
-  for (CLI::App* each : {set_, show_, remove_}) {
-    each->add_option("kind", kind_, "user, group or tree")
-        ->required()
-        ->check(CLI::IsMember(std::vector<std::string>(kQuotaKindNames.begin(), kQuotaKindNames.end())));
-    each->add_option("name", name_, "whose: a name of this host, a tree's path, or a number")->required();
+  quota_.require_subcommand();
+  set_ = quota_.add_subcommand("set", "gives a user, group or tree limits, in place of those that are named");
+  set_.add_option("--space", space_, "SOFT[:HARD] of bytes, as 10GiB:12GiB; 0: no such limit");
+  set_.add_option("--files", files_, "SOFT[:HARD] of files, directories and all else; 0: no such limit");
+  set_.add_option("--grace", grace_, "how long one may be over a soft limit, as 7d, 12h, 30m, 90s; first 7d");
+  show_ = quota_.add_subcommand("show", "of one user, group or tree");
+  list_ = quota_.add_subcommand("list", "of all who have a quota");
+  remove_ = quota_.add_subcommand("remove", "takes a quota away: who had it may have what there is room for");
+  for (const cli::Command& each : {set_, show_, remove_}) {
+    each.add_option("kind", kind_, "user, group or tree")
+        .required()
+        .one_of({kQuotaKindNames.begin(), kQuotaKindNames.end()});
+    each.add_option("name", name_, "whose: a name of this host, a tree's path, or a number").required();
   }
-  quota_->footer(
+  quota_.footer(
       "Exit codes: 0 done; 1 nothing is changed, or there is no such quota, or no answer; 3 changed, and "
       "some "
       "processes do not know it yet.");
 }
 
 Status QuotaCommand::check() {
-  if (list_->parsed()) return {};
-  change_.remove = remove_->parsed();
-  if (!set_->parsed()) return {};
+  if (list_.parsed()) return {};
+  change_.remove = remove_.parsed();
+  if (!set_.parsed()) return {};
   const auto take = [this](const std::string& text, wire::ChangeQuotaArgs::Field field, QuotaLimit& into) {
     if (text.empty()) return Status{};
     auto limit = parse_quota_limit(text);
@@ -193,11 +190,11 @@ Task<int> QuotaCommand::run(const Seams& seams, const Output& output) {
   auto settings = co_await ask_settings(seams);
   if (!settings) co_return output.say(settings.error());
   settings_ = std::move(*settings);
-  if (list_->parsed()) co_return co_await show(seams, output, {.all = true, .whose = {}});
+  if (list_.parsed()) co_return co_await show(seams, output, {.all = true, .whose = {}});
   auto whose = find_owner(kind_, name_, settings_);
   if (!whose) co_return output.say(whose.error());
   change_.whose = *whose;
-  if (show_->parsed()) co_return co_await show(seams, output, {.whose = change_.whose});
+  if (show_.parsed()) co_return co_await show(seams, output, {.whose = change_.whose});
   co_return co_await change(seams, output, change_);
 }
 
@@ -209,7 +206,7 @@ Task<int> QuotaCommand::change(const Seams& seams, const Output& output, wire::C
     output.print(dump({{"generation", changed->generation.value}, {"late", changed->late}}));
   } else {
     output.print(fmt::format("{} {}: {}; settings of generation {}\n", kind_, name_,
-                             remove_->parsed() ? "has no quota" : "the quota is set",
+                             remove_.parsed() ? "has no quota" : "the quota is set",
                              changed->generation.value));
   }
   co_return changed->late.empty() ? 0 : kSomeAreLate;

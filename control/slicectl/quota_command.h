@@ -2,10 +2,10 @@
 #ifndef SLICE_CONTROL_SLICECTL_QUOTA_COMMAND_H
 #define SLICE_CONTROL_SLICECTL_QUOTA_COMMAND_H
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 
@@ -27,9 +27,9 @@ std::string render_quotas(const wire::QuotaUsageResult& usage, const Settings& s
 
 class QuotaCommand {
  public:
-  explicit QuotaCommand(CLI::App& app);
+  explicit QuotaCommand(const cli::Command& app);
 
-  bool parsed() const { return quota_->parsed(); }
+  bool parsed() const { return quota_.parsed(); }
   // What was asked for in the wrong way; also before a configuration is read.
   Status check();
   // The exit code: 1 where nothing was changed, or nobody of that name has a quota; 3 where it is changed,
@@ -40,7 +40,7 @@ class QuotaCommand {
   Task<int> change(const Seams& seams, const Output& output, wire::ChangeQuotaArgs args);
   Task<int> show(const Seams& seams, const Output& output, wire::QuotaUsageArgs args);
 
-  CLI::App *quota_, *set_, *show_, *list_, *remove_;
+  cli::Command quota_, set_, show_, list_, remove_;
   std::string kind_, name_, space_, files_, grace_;
   wire::ChangeQuotaArgs change_;  // check() sets it, and run() whose
   Settings settings_;             // run() asks for them

@@ -16,12 +16,12 @@ constexpr const char* kClearScreen = "\x1b[H\x1b[J";
 
 }  // namespace
 
-StatusCommand::StatusCommand(CLI::App& app)
+StatusCommand::StatusCommand(const cli::Command& app)
     : status_(app.add_subcommand(
           "status", "the health of the ensemble, what is wrong and the cure, and how every process is")) {
-  status_->add_flag("--watch", watch_,
-                    "goes on: on a terminal the whole picture anew, else a line for each change of health");
-  status_->footer("Exit codes: 0 HEALTH_OK; 3 HEALTH_WARN or HEALTH_ERR.");
+  status_.add_flag("--watch", watch_,
+                   "goes on: on a terminal the whole picture anew, else a line for each change of health");
+  status_.footer("Exit codes: 0 HEALTH_OK; 3 HEALTH_WARN or HEALTH_ERR.");
 }
 
 Task<int> StatusCommand::run(const Seams& seams, const Output& output) {

@@ -2,8 +2,7 @@
 #ifndef SLICE_CONTROL_SLICECTL_STATUS_COMMAND_H
 #define SLICE_CONTROL_SLICECTL_STATUS_COMMAND_H
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 
@@ -11,9 +10,9 @@ namespace slice::slicectl {
 
 class StatusCommand {
  public:
-  explicit StatusCommand(CLI::App& app);
+  explicit StatusCommand(const cli::Command& app);
 
-  bool parsed() const { return status_->parsed(); }
+  bool parsed() const { return status_.parsed(); }
   // The exit code: 3 where something is wrong.
   Task<int> run(const Seams& seams, const Output& output);
 
@@ -22,7 +21,7 @@ class StatusCommand {
   // changes.
   Task<int> watch(const Seams& seams, const Output& output);
 
-  CLI::App* status_;
+  cli::Command status_;
   bool watch_ = false;
 };
 

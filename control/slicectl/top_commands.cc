@@ -48,16 +48,16 @@ Task<Sampled> sample(const Seams& seams) {
 
 }  // namespace
 
-TopCommands::TopCommands(CLI::App& app)
+TopCommands::TopCommands(const cli::Command& app)
     : top_(app.add_subcommand("top",
                               "who causes the load: rates, bytes, mean and slowest time (docs/trace.md)")) {
-  top_->add_flag("--clients", tables_.clients, "by client");
-  top_->add_flag("--servers", tables_.servers, "by server");
-  top_->add_flag("--ops", tables_.operations, "by kind of operation");
-  top_->add_flag("--files", tables_.files, "by file or directory");
-  top_->add_flag("--watch", watch_, "again and again");
-  top_->add_option("--rows", rows_, "of each table")->check(CLI::Range(1, 256))->capture_default_str();
-  top_->add_option("--for", for_, "how long to count, at most 5s")->capture_default_str();
+  top_.add_flag("--clients", tables_.clients, "by client");
+  top_.add_flag("--servers", tables_.servers, "by server");
+  top_.add_flag("--ops", tables_.operations, "by kind of operation");
+  top_.add_flag("--files", tables_.files, "by file or directory");
+  top_.add_flag("--watch", watch_, "again and again");
+  top_.add_option("--rows", rows_, "of each table").in_range(1, 256).capture_default();
+  top_.add_option("--for", for_, "how long to count, at most 5s").capture_default();
 }
 
 Task<int> TopCommands::run(const Seams& seams, const Output& output) {

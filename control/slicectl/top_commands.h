@@ -2,9 +2,9 @@
 #ifndef SLICE_CONTROL_SLICECTL_TOP_COMMANDS_H
 #define SLICE_CONTROL_SLICECTL_TOP_COMMANDS_H
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 #include "control/slicectl/top.h"
@@ -13,14 +13,14 @@ namespace slice::slicectl {
 
 class TopCommands {
  public:
-  explicit TopCommands(CLI::App& app);
+  explicit TopCommands(const cli::Command& app);
 
-  bool parsed() const { return top_->parsed(); }
+  bool parsed() const { return top_.parsed(); }
   // Runs the command that was parsed; the exit code.
   Task<int> run(const Seams& seams, const Output& output);
 
  private:
-  CLI::App* top_;
+  cli::Command top_;
   TopTables tables_;
   bool watch_ = false;
   std::size_t rows_ = 10;

@@ -135,20 +135,20 @@ Result<wire::TraceOperation> parse_operation(std::string_view name) {
   return fail(Errc::kInvalid, "'{}' is no operation of NFS or MOUNT{}", name, did_you_mean(upper, known));
 }
 
-TraceCommands::TraceCommands(CLI::App& app)
+TraceCommands::TraceCommands(const cli::Command& app)
     : trace_(app.add_subcommand(
           "trace",
           "shows operations of clients as they end, each hop, and where the time went (docs/trace.md)")) {
-  trace_->add_option("--client", client_, "of this address alone");
-  trace_->add_option("--op", op_, "of this kind alone, as WRITE or MNT");
-  trace_->add_option("--slower", slower_, "which took so long at least, as 50ms");
-  trace_->add_option("--file", file_, "of this file or directory alone: its absolute path");
-  trace_->add_option("--server", server_, "in which this server or proxy had a part");
-  trace_->add_option("--for", for_, "how long to watch")->capture_default_str();
+  trace_.add_option("--client", client_, "of this address alone");
+  trace_.add_option("--op", op_, "of this kind alone, as WRITE or MNT");
+  trace_.add_option("--slower", slower_, "which took so long at least, as 50ms");
+  trace_.add_option("--file", file_, "of this file or directory alone: its absolute path");
+  trace_.add_option("--server", server_, "in which this server or proxy had a part");
+  trace_.add_option("--for", for_, "how long to watch").capture_default();
 }
 
 bool TraceCommands::parsed() const {
-  return trace_->parsed();
+  return trace_.parsed();
 }
 
 Result<wire::TraceFilter> TraceCommands::filter() const {

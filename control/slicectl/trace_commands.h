@@ -2,10 +2,10 @@
 #ifndef SLICE_CONTROL_SLICECTL_TRACE_COMMANDS_H
 #define SLICE_CONTROL_SLICECTL_TRACE_COMMANDS_H
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 #include "wire/trace.h"
@@ -19,7 +19,7 @@ Result<wire::TraceOperation> parse_operation(std::string_view name);
 
 class TraceCommands {
  public:
-  explicit TraceCommands(CLI::App& app);
+  explicit TraceCommands(const cli::Command& app);
 
   bool parsed() const;
   // Runs the command that was parsed; the exit code.
@@ -29,7 +29,7 @@ class TraceCommands {
   // All but the file.
   Result<wire::TraceFilter> filter() const;
 
-  CLI::App* trace_;
+  cli::Command trace_;
   std::string client_, op_, slower_, file_, server_, for_ = "10s";
 };
 

@@ -57,28 +57,28 @@ Result<std::uint32_t> parse_mode(const std::string& text) {
   return *mode;
 }
 
-TreeCommand::TreeCommand(CLI::App& app)
+TreeCommand::TreeCommand(const cli::Command& app)
     : tree_(app.add_subcommand(
           "tree", "directories with exports and a quota of their own, and all below them (docs/trees.md)")) {
-  tree_->require_subcommand(1);
-  make_ = tree_->add_subcommand("make", "makes a directory that is a tree's; or notes one again");
-  make_->add_option("--owner", owner_, "UID[:GID] of the directory; else root's");
-  make_->add_option("--mode", mode_, "of the directory")->capture_default_str();
-  list_ = tree_->add_subcommand("list", "the trees, and whose exports count in each");
-  remove_ = tree_->add_subcommand("remove", "takes an empty one away, with its quota");
-  remove_->add_flag("--gone", gone_, "also where there is no such directory: it was lost, not renamed");
-  for (CLI::App* each : {make_, remove_})
-    each->add_option("path", path_, "absolute path of its directory within the volume")->required();
-  tree_->footer(
+  tree_.require_subcommand();
+  make_ = tree_.add_subcommand("make", "makes a directory that is a tree's; or notes one again");
+  make_.add_option("--owner", owner_, "UID[:GID] of the directory; else root's");
+  make_.add_option("--mode", mode_, "of the directory").capture_default();
+  list_ = tree_.add_subcommand("list", "the trees, and whose exports count in each");
+  remove_ = tree_.add_subcommand("remove", "takes an empty one away, with its quota");
+  remove_.add_flag("--gone", gone_, "also where there is no such directory: it was lost, not renamed");
+  for (const cli::Command& each : {make_, remove_})
+    each.add_option("path", path_, "absolute path of its directory within the volume").required();
+  tree_.footer(
       "Exit codes: 0 done; 1 nothing is changed, or no answer; 3 changed, and some processes do not know it "
       "yet.");
 }
 
 Status TreeCommand::check() {
-  if (list_->parsed()) return {};
+  if (list_.parsed()) return {};
   if (!is_clean_path(path_) || path_ == "/" || path_.size() > kMaxExportPath)
     return fail(Errc::kInvalid, "'{}' is no path of a tree's directory: as /home/ann", path_);
-  if (!make_->parsed()) return {};
+  if (!make_.parsed()) return {};
   if (!owner_.empty()) SLICE_RETURN_IF_ERROR(parse_owner(owner_, attributes_));
   auto mode = parse_mode(mode_);
   if (!mode) return fail(std::move(mode.error()));
@@ -87,8 +87,8 @@ Status TreeCommand::check() {
 }
 
 Task<int> TreeCommand::run(const Seams& seams, const Output& output) {
-  if (list_->parsed()) co_return co_await list(seams, output);
-  const bool makes = make_->parsed();
+  if (list_.parsed()) co_return co_await list(seams, output);
+  const bool makes = make_.parsed();
   auto changed = makes ? co_await make(seams) : co_await remove(seams);
   if (!changed) co_return output.say(changed.error());
   for (const std::string& name : changed->late) output.report(name + " does not know it yet");

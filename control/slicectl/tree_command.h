@@ -2,11 +2,11 @@
 #ifndef SLICE_CONTROL_SLICECTL_TREE_COMMAND_H
 #define SLICE_CONTROL_SLICECTL_TREE_COMMAND_H
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 
@@ -20,9 +20,9 @@ Result<std::uint32_t> parse_mode(const std::string& text);
 
 class TreeCommand {
  public:
-  explicit TreeCommand(CLI::App& app);
+  explicit TreeCommand(const cli::Command& app);
 
-  bool parsed() const { return tree_->parsed(); }
+  bool parsed() const { return tree_.parsed(); }
   // What was asked for in the wrong way; also before a configuration is read.
   Status check();
   // The exit code: 1 where nothing was changed; 3 where it is changed, and some processes do not know it yet.
@@ -41,7 +41,7 @@ class TreeCommand {
   Task<Result<wire::ChangeTreeResult>> remove(const Seams& seams);
   Task<int> list(const Seams& seams, const Output& output);
 
-  CLI::App *tree_, *make_, *list_, *remove_;
+  cli::Command tree_, make_, list_, remove_;
   std::string path_, owner_, mode_ = "0755";
   bool gone_ = false;
   nfs3::SetAttributes attributes_;  // check() sets it

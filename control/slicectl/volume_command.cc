@@ -81,35 +81,34 @@ std::string render_volume(const block::RawVolume& volume, const Where& where, Fo
          table(rows);
 }
 
-VolumeCommand::VolumeCommand(CLI::App& app)
+VolumeCommand::VolumeCommand(const cli::Command& app)
     : volume_(app.add_subcommand("volume", "raw volumes, for block clients (docs/raw-volumes.md)")) {
-  volume_->require_subcommand(1);
-  create_ = volume_->add_subcommand("create", "makes one, of zeros");
-  create_->add_option("--size", size_text_, "e.g. 10GiB; a multiple of 512 bytes")->required();
+  volume_.require_subcommand();
+  create_ = volume_.add_subcommand("create", "makes one, of zeros");
+  create_.add_option("--size", size_text_, "e.g. 10GiB; a multiple of 512 bytes").required();
   create_
-      ->add_option("--copies", policy_.copies,
-                   "on how many storage nodes each byte is; else as the volume of files has it")
-      ->check(CLI::Range(1U, kMaxCopies));
-  create_->add_option("--stripe-unit", stripe_unit_, "bytes on one storage node, e.g. 1MiB");
+      .add_option("--copies", policy_.copies,
+                  "on how many storage nodes each byte is; else as the volume of files has it")
+      .in_range(1U, kMaxCopies);
+  create_.add_option("--stripe-unit", stripe_unit_, "bytes on one storage node, e.g. 1MiB");
   create_
-      ->add_option("--placement", placement_,
-                   "of several copies: on which storage nodes (docs/block-maps.md)")
-      ->check(CLI::IsMember(std::vector<std::string>(kPlacementNames.begin(), kPlacementNames.end())));
-  list_ = volume_->add_subcommand("list", "all of them");
-  status_ = volume_->add_subcommand("status", "one of them, and what each storage node has of it");
-  resize_ = volume_->add_subcommand(
+      .add_option("--placement", placement_, "of several copies: on which storage nodes (docs/block-maps.md)")
+      .one_of({kPlacementNames.begin(), kPlacementNames.end()});
+  list_ = volume_.add_subcommand("list", "all of them");
+  status_ = volume_.add_subcommand("status", "one of them, and what each storage node has of it");
+  resize_ = volume_.add_subcommand(
       "resize", "makes one larger, of zeros behind; who has it open sees it when he opens it again");
-  resize_->add_option("--size", size_text_, "to what")->required();
-  resize_->add_flag("--shrink", shrink_,
-                    "also smaller: what is behind is gone, and whoever has it open loses it");
+  resize_.add_option("--size", size_text_, "to what").required();
+  resize_.add_flag("--shrink", shrink_,
+                   "also smaller: what is behind is gone, and whoever has it open loses it");
   remove_ =
-      volume_->add_subcommand("remove", "takes one away with all its bytes, also where somebody has it open");
-  for (CLI::App* each : {create_, status_, resize_, remove_})
-    each->add_option("name", name_, "of the volume")->required();
+      volume_.add_subcommand("remove", "takes one away with all its bytes, also where somebody has it open");
+  for (const cli::Command& each : {create_, status_, resize_, remove_})
+    each.add_option("name", name_, "of the volume").required();
 }
 
 Status VolumeCommand::check() {
-  if (!list_->parsed()) SLICE_RETURN_IF_ERROR(block::check_volume_name(name_));
+  if (!list_.parsed()) SLICE_RETURN_IF_ERROR(block::check_volume_name(name_));
   if (!size_text_.empty()) {
     auto size = parse_size(size_text_);
     if (!size) return fail(std::move(size.error()));
@@ -130,16 +129,16 @@ Status VolumeCommand::check() {
 Task<int> VolumeCommand::run(const Seams& seams, const Output& output) {
   auto tables = co_await ask_tables(seams);
   if (!tables) co_return output.say(tables.error());
-  if (list_->parsed() || status_->parsed()) {
-    auto text = co_await (list_->parsed() ? list(seams, *tables, output.format)
-                                          : status(seams, *tables, output.format));
+  if (list_.parsed() || status_.parsed()) {
+    auto text = co_await (list_.parsed() ? list(seams, *tables, output.format)
+                                         : status(seams, *tables, output.format));
     co_return text ? output.print(*text) : output.say(text.error());
   }
-  const Status done = co_await (create_->parsed()   ? create(seams, *tables)
-                                : resize_->parsed() ? resize(seams, *tables)
-                                                    : remove(seams, *tables));
+  const Status done = co_await (create_.parsed()   ? create(seams, *tables)
+                                : resize_.parsed() ? resize(seams, *tables)
+                                                   : remove(seams, *tables));
   if (!done) co_return output.say(done.error());
-  const char* what = create_->parsed() ? "made" : resize_->parsed() ? "resized" : "removed";
+  const char* what = create_.parsed() ? "made" : resize_.parsed() ? "resized" : "removed";
   co_return output.print(output.format == Format::kJson ? dump({{"volume", name_}, {"done", what}})
                                                         : fmt::format("volume {} is {}\n", name_, what));
 }

@@ -2,13 +2,13 @@
 #ifndef SLICE_CONTROL_SLICECTL_VOLUME_COMMAND_H
 #define SLICE_CONTROL_SLICECTL_VOLUME_COMMAND_H
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "block/raw_volumes.h"
+#include "cli/command_line.h"
 #include "control/slicectl/output.h"
 #include "control/slicectl/queries.h"
 
@@ -29,9 +29,9 @@ std::string render_volume(const block::RawVolume& volume, const Where& where, Fo
 
 class VolumeCommand {
  public:
-  explicit VolumeCommand(CLI::App& app);
+  explicit VolumeCommand(const cli::Command& app);
 
-  bool parsed() const { return volume_->parsed(); }
+  bool parsed() const { return volume_.parsed(); }
   // What was asked for in the wrong way; also before a configuration is read.
   Status check();
   // The exit code.
@@ -47,7 +47,7 @@ class VolumeCommand {
   Task<Result<std::string>> list(const Seams& seams, const Tables& tables, Format format);
   Task<Result<std::string>> status(const Seams& seams, const Tables& tables, Format format);
 
-  CLI::App *volume_, *create_, *list_, *status_, *resize_, *remove_;
+  cli::Command volume_, create_, list_, status_, resize_, remove_;
   std::string name_, size_text_, stripe_unit_, placement_;
   wire::FilePolicy policy_;
   bool shrink_ = false;

@@ -56,10 +56,9 @@ TEST(VolumeCommand, TellsWhatEachNodeHas) {
 
 // What a command line is refused for, before anybody is asked.
 Status checked(std::vector<std::string> words) {
-  CLI::App app("slicectl");
+  cli::Program app("slicectl");
   VolumeCommand command(app);
-  std::reverse(words.begin(), words.end());
-  app.parse(words);
+  EXPECT_FALSE(app.parse(std::move(words)));
   return command.check();
 }
 

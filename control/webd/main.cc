@@ -1,9 +1,8 @@
 // slice-webd: a page that shows an ensemble (docs/page.md).
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/command_line.h"
 #include "common/log.h"
-#include "common/version.h"
 #include "control/webd/watch.h"
 #include "rpc/client.h"
 #include "rpc/epoll_loop.h"
@@ -24,22 +23,17 @@ struct Arguments {
 
 // An exit code where the process is to end already.
 std::optional<int> parse_arguments(int argc, char** argv, Arguments& out) {
-  CLI::App app("slice-webd: a page that shows a Slice ensemble, for browsers");
-  app.set_version_flag("--version", kVersion);
-  app.add_option("--config", out.config, "the ensemble's configuration")->capture_default_str();
-  app.add_option("--address", out.address, "where it listens")->capture_default_str();
-  app.add_option("--port", out.port, "where it listens")->check(CLI::Range(1, 65535))->capture_default_str();
+  cli::Program app("slice-webd: a page that shows a Slice ensemble, for browsers");
+  app.add_option("--config", out.config, "the ensemble's configuration").capture_default();
+  app.add_option("--address", out.address, "where it listens").capture_default();
+  app.add_option("--port", out.port, "where it listens").in_range(1, 65535).capture_default();
   app.add_option("--clients", out.clients,
                  "networks or addresses of browsers that may ask; without it those of this host alone");
   app.add_option("--name", out.names,
                  "names that browsers have for this host, beside its address and localhost");
   app.footer(
       "It changes nothing, and shows no file's bytes. Exit codes: 1 failed; 2 wrong usage or configuration.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kBadUsage;
-  }
+  if (const auto code = app.parse(argc, argv)) return code;
   return std::nullopt;
 }
 

@@ -148,7 +148,7 @@ bool CallRouter::take(Client& client, const BufferChain& message, std::uint32_t 
   if (request.procedure == SLICE_NFS_WRITE && write_is_sound(request, head, message.size())) {
     auto* call = new WriteCall(services_, client, std::move(facts));
     services_.count(SLICE_OUTCOME_ROUTED_WRITE);
-    call->start(arguments_at + kWriteArguments);
+    call->start(arguments_at + kWriteArguments, message.size() == arguments_at + kWriteArguments);
     for (const BufferRef& slice : message.slices()) call->on_request_piece(slice);
     return true;
   }
@@ -165,7 +165,8 @@ Call* CallRouter::begin(Client& client, ByteView head, std::size_t total) {
     return nullptr;
   }
   auto* call = new WriteCall(services_, client, facts_of(services_, client, request, head));
-  call->start(static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments);
+  const auto data_at = static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments;
+  call->start(data_at, total == data_at);
   services_.count(SLICE_OUTCOME_ROUTED_WRITE);
   return call;
 }
@@ -232,8 +233,9 @@ bool CallRouter::write_is_sound(const slice_request& request, ByteView head, std
   auto data_at = static_cast<std::size_t>(request.arguments - head.data()) + kWriteArguments;
   if (data_at > head.size()) return false;
   auto length = load_be<std::uint32_t>(head.data() + data_at - 4);
-  return length == request.count && total == data_at + rpc::xdr_padded(length) && request.stable <= 2 &&
-         request.offset < kEnd && request.count <= kEnd - request.offset;
+  const bool makes_hole = length == 0 && services_.encoder.own();
+  return (length == request.count || makes_hole) && total == data_at + rpc::xdr_padded(length) &&
+         request.stable <= 2 && request.offset < kEnd && request.count <= kEnd - request.offset;
 }
 
 void CallRouter::forward(Client& client, CallFacts facts, const slice_request& request, ByteView head,

@@ -17,7 +17,7 @@ constexpr unsigned kMostRefusals = 8;  // of one piece; then its client is told 
 WriteCall::WriteCall(Services& services, Client& client, CallFacts facts)
     : Call(services, client, std::move(facts)) {}
 
-void WriteCall::start(std::size_t data_at) {
+void WriteCall::start(std::size_t data_at, bool without_data) {
   pieces_ = split_into_pieces(services_, facts_, *this);
   progress_.resize(pieces_.size());
   left_ = pieces_.size();
@@ -26,7 +26,13 @@ void WriteCall::start(std::size_t data_at) {
   if (slice_handle_has_layout(facts_.handle_flags)) {
     facts_.origin.layout = services_.stamps.of(coordinator());
   }
-  if (facts_.count == 0) send(0);
+  without_data_ = without_data;
+  for (std::size_t i = 0; without_data_ && i < pieces_.size(); ++i) send(i);
+}
+
+Buffer WriteCall::arguments_of(const Piece& piece) const {
+  return write_arguments(facts_.handle.data(), hint_, piece.offset, piece.count, facts_.stable,
+                         data_of(piece));
 }
 
 // Charged as it comes: what a client says it will send holds nothing.
@@ -76,7 +82,7 @@ void WriteCall::advance() {
   if (leg.request_size != 0 || piece.count <= kStoreLimit) return;
   // Long, and not all here: begin, if a connection can be had for it alone.
   if (!take_up(leg)) return;
-  Buffer head = write_arguments(facts_.handle.data(), hint_, piece.offset, piece.count, facts_.stable);
+  Buffer head = arguments_of(piece);
   std::size_t total = rpc::xdr_padded(piece.count);
   leg.site_class = piece.route.site_class;
   leg.site = piece.route.site;
@@ -89,9 +95,9 @@ void WriteCall::advance() {
 void WriteCall::send(std::size_t index) {
   Piece& piece = *pieces_[index];
   Progress& progress = progress_[index];
-  Buffer head = write_arguments(facts_.handle.data(), hint_, piece.offset, piece.count, facts_.stable);
+  Buffer head = arguments_of(piece);
   static constexpr std::uint8_t kZeros[4]{};
-  if (std::size_t padding = rpc::xdr_padded(piece.count) - piece.count; padding > 0) {
+  if (std::size_t padding = rpc::xdr_padded(data_of(piece)) - data_of(piece); padding > 0) {
     progress.data.append(services_.plumbing.pool.copy({kZeros, padding}));
   }
   BufferChain data = std::move(progress.data);
@@ -114,7 +120,7 @@ std::optional<rpc::LayoutStamp> WriteCall::wanted_stamp(const BufferChain& reply
 void WriteCall::send_again(std::size_t index) {
   facts_.origin.layout = services_.stamps.of(coordinator());
   Leg& leg = pieces_[index]->leg;
-  const std::size_t size = kWriteHead + rpc::xdr_padded(pieces_[index]->count);
+  const std::size_t size = kWriteHead + rpc::xdr_padded(data_of(*pieces_[index]));
   BufferChain arguments = leg.request.sub(leg.request.size() - size, size);
   leg.request = services_.encoder.encode(facts_.origin, leg.xid, facts_.procedure, {}, arguments, size);
   leg.request_size = leg.request.size();

@@ -12,8 +12,9 @@ namespace slice::proxy {
 class WriteCall : public Call {
  public:
   WriteCall(Services& services, Client& client, CallFacts facts);
-  // `data_at`: where the data begins in the record.
-  void start(std::size_t data_at);
+  // `data_at`: where the data begins in the record. `without_data`: it has none, whatever its count: it makes
+  // a hole (storagenode/ops/write.cc), or is of no bytes.
+  void start(std::size_t data_at, bool without_data);
   void on_request_piece(const BufferRef& piece) override;
 
  private:
@@ -24,6 +25,9 @@ class WriteCall : public Call {
     bool failed = false;
     unsigned refusals = 0;
   };
+  // Before the data, of which a piece has so much.
+  Buffer arguments_of(const Piece& piece) const;
+  std::uint32_t data_of(const Piece& piece) const { return without_data_ ? 0 : piece.count; }
   void take(BufferRef piece);
   void advance();
   void send(std::size_t index);
@@ -41,6 +45,7 @@ class WriteCall : public Call {
   std::size_t skip_ = 0;     // bytes before the data still to come
   std::size_t current_ = 0;  // piece that is being filled
   std::size_t left_ = 0;
+  bool without_data_ = false;
   std::uint64_t hint_ = 0;
   std::uint8_t fattr_[SLICE_FATTR_BYTES];
   bool has_fattr_ = false;

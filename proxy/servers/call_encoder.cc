@@ -79,13 +79,13 @@ Buffer read_arguments(const std::uint8_t* handle, std::uint64_t hint, std::uint6
 }
 
 Buffer write_arguments(const std::uint8_t* handle, std::uint64_t hint, std::uint64_t offset,
-                       std::uint32_t count, std::uint32_t stable) {
+                       std::uint32_t count, std::uint32_t stable, std::uint32_t data_size) {
   Buffer out(kWriteHead);
   std::uint8_t* p = put_handle(out, handle, hint);
   store_be<std::uint64_t>(p, offset);
   store_be<std::uint32_t>(p + 8, count);
   store_be<std::uint32_t>(p + 12, stable);
-  store_be<std::uint32_t>(p + 16, count);
+  store_be<std::uint32_t>(p + 16, data_size);
   return out;
 }
 

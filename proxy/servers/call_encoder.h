@@ -51,7 +51,7 @@ Buffer read_arguments(const std::uint8_t* handle, std::uint64_t hint, std::uint6
                       std::uint32_t count);
 inline constexpr std::size_t kWriteHead = 4 + SLICE_HANDLE_SIZE + 20;
 Buffer write_arguments(const std::uint8_t* handle, std::uint64_t hint, std::uint64_t offset,
-                       std::uint32_t count, std::uint32_t stable);
+                       std::uint32_t count, std::uint32_t stable, std::uint32_t data_size);
 
 }  // namespace slice::proxy
 

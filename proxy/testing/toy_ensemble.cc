@@ -176,6 +176,17 @@ rpc::Outcome ToyServer::read(const rpc::Call& call, rpc::XdrWriter& results) {
     return rpc::Outcome::kReply;
   }
   const auto& mine = bytes[file->fileid.value];
+  if (ensemble_.options_.own && args.count == 0 && knows_holes) {
+    const std::uint64_t end = (args.offset / 4096 + 1) * 4096;
+    bool hole = true;
+    for (std::uint64_t at = args.offset; at < std::min<std::uint64_t>(end, mine.size()); ++at)
+      hole &= mine[at] == 0;
+    nfs3::encode_result(results, nfs3::ReadOk{.attributes = {},
+                                              .count = static_cast<std::uint32_t>(end - args.offset),
+                                              .eof = hole,
+                                              .data = {}});
+    return rpc::Outcome::kReply;
+  }
   std::uint64_t size = stale_size ? mine.size() : ensemble_.sizes[file->fileid.value];
   if (file->hint.size && !stale_size) EXPECT_LE(*file->hint.size, size);
   std::uint64_t n = args.offset >= size ? 0 : std::min<std::uint64_t>(args.count, size - args.offset);
@@ -195,7 +206,9 @@ rpc::Outcome ToyServer::write(const rpc::Call& call, rpc::XdrWriter& results) {
   if (!nfs3::decode_arguments(call.arguments, args)) return rpc::Outcome::kGarbage;
   auto file = ensemble_.codec->open(args.file);
   if (!file) return rpc::Outcome::kError;
-  EXPECT_EQ(args.count, args.data.size());
+  const bool is_hole = ensemble_.options_.own && args.data.empty();
+  if (is_hole && !knows_holes) return rpc::Outcome::kGarbage;
+  if (!is_hole) EXPECT_EQ(args.count, args.data.size());
   check_owner(*file, args.offset, args.count);
   stamps.push_back(call.layout);
   if (call.layout.coordinator != orders_since.coordinator || call.layout.version < orders_since.version) {
@@ -211,7 +224,13 @@ rpc::Outcome ToyServer::write(const rpc::Call& call, rpc::XdrWriter& results) {
   std::uint32_t n = std::min(args.count, write_at_most);
   auto& mine = bytes[file->fileid.value];
   if (mine.size() < args.offset + n) mine.resize(args.offset + n);
-  std::copy_n(args.data.begin(), n, mine.begin() + static_cast<std::ptrdiff_t>(args.offset));
+  const auto to = mine.begin() + static_cast<std::ptrdiff_t>(args.offset);
+  if (is_hole) {
+    std::fill_n(to, n, std::uint8_t{0});
+    holes += n;
+  } else {
+    std::copy_n(args.data.begin(), n, to);
+  }
   auto& size = ensemble_.sizes[file->fileid.value];
   size = std::max(size, args.offset + n);
   nfs3::WriteOk ok;

@@ -77,6 +77,8 @@ class ToyServer : public rpc::Program {
   std::map<std::uint64_t, std::vector<std::uint8_t>> bytes;  // by fileID, at the file's own offsets
   std::uint64_t verifier = 7;
   std::uint32_t write_at_most = ~0u;  // bytes of one WRITE
+  bool knows_holes = true;  // that a WRITE without data makes, else it is refused; and tells of them
+  std::uint64_t holes = 0;  // bytes of them
   nfs3::Status fail_with = nfs3::Status::kOk;
   unsigned drops = 0;  // so many calls get no answer
   // A WRITE with an older one is refused, and told this; then this grows by `ages`.

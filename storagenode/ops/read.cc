@@ -33,6 +33,32 @@ void put_room(rpc::XdrWriter& results, std::size_t at, const nfs3::Attributes& r
   }
 }
 
+// RFC 1813 has no way to ask for holes. A READ of no bytes does, of the ensemble's own clients
+// (block/file_calls.h), and of files with a layout: `count` says how long what is at its offset goes on, at
+// most to the end of the stripe unit, and `eof` that it is a hole.
+bool asks_for_run(const service::NfsRequest& request, const nfs3::ReadArgs& args) {
+  return request.call.own && args.count == 0 && routing::has_layout(request.handle);
+}
+
+Task<slice::Status> tell_run(Node& node, service::NfsRequest& request, const nfs3::ReadArgs& args,
+                             rpc::XdrWriter& results) {
+  const routing::FileHandle& handle = request.handle;
+  const ObjectName name = node.object_of(handle);
+  auto epoch = co_await node.store.epoch(name);
+  if (!epoch) co_return fail(std::move(epoch.error()));
+  if (const auto opened = routing::epoch_of_opener(handle); opened && epoch->value_or(Epoch()) > *opened)
+    co_return fail(another_has_opened(handle));
+  const std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift;
+  auto run = co_await node.store.run(name, args.offset, unit - args.offset % unit);
+  if (!run) co_return fail(std::move(run.error()));
+  results.u32(static_cast<std::uint32_t>(nfs3::Status::kOk));
+  nfs3::encode(results, nfs3::PostOpAttributes{});
+  results.u32(static_cast<std::uint32_t>(run->length));
+  results.boolean(run->hole);
+  results.opaque({});
+  co_return slice::Status{};
+}
+
 // The bytes as the object here has them, as the results of a success.
 Task<slice::Status> read_here(Node& node, service::NfsRequest& request, const nfs3::ReadArgs& args,
                               KnownFile& known, rpc::XdrWriter& results) {
@@ -76,7 +102,9 @@ Task<NfsAnswer> read_by_layout(Node& node, service::NfsRequest& request, const n
   for (int i = 0; i < kTries; ++i) {
     auto passed = co_await node.mirrors.pass_on(request, args.offset, std::nullopt, not_here, results);
     if (passed.answer) co_return std::move(*passed.answer);
-    slice::Status status = co_await read_here(node, request, args, known, results);
+    slice::Status status =
+        co_await (asks_for_run(request, args) ? tell_run(node, request, args, results)
+                                              : read_here(node, request, args, known, results));
     if (status && node.mirrors.still(request.handle, args.offset, passed.version))
       co_return NfsAnswer::written();
     results.rewind(start);

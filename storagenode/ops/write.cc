@@ -1,6 +1,7 @@
 // WRITE (RFC 1813 section 3.3.7).
 #include "service/room.h"
 #include "storagenode/ops/ops.h"
+#include "storagenode/zeros.h"
 
 namespace slice::storagenode {
 namespace {
@@ -16,6 +17,17 @@ struct Accepted {
   bool sent_too_early = false;  // as Mirrors::Written
 };
 
+struct Bytes {
+  ByteView data;
+  bool hole = false;  // zeros, as ObjectStore::WriteOptions has it
+};
+
+// RFC 1813 has no way to make a hole. A WRITE with a count and no data does, of the ensemble's own clients
+// (block/file_calls.h), and of files with a layout; nobody else's.
+bool makes_hole(const service::NfsRequest& request, const nfs3::WriteArgs& args) {
+  return request.call.own && args.count > 0 && args.data.empty() && routing::has_layout(request.handle);
+}
+
 // Before the first object of a file is made here, the authority notes that it has stripes: from then on a
 // truncate or remove reaches this node.
 Task<slice::Status> note_striped(Node& node, const service::NfsRequest& request, KnownFile& known) {
@@ -27,15 +39,16 @@ Task<slice::Status> note_striped(Node& node, const service::NfsRequest& request,
 }
 
 Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& request, rpc::LayoutStamp /*sent*/,
-                                    std::uint64_t offset, ByteView data, bool sync, KnownFile& known) {
+                                    std::uint64_t offset, const Bytes& bytes, bool sync, KnownFile& known) {
   ObjectName name = node.object_of(request.handle);
   auto epoch = co_await node.store.epoch(name);
   if (!epoch) co_return fail(epoch.error());
   for (bool make = !epoch->has_value();; make = true) {
     if (make) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
     nfs3::Time mtime = node.now();
-    auto written = co_await node.sites.write(
-        request.handle, offset, data, {.epoch = known.epoch, .mtime = mtime, .sync = sync, .may_make = make});
+    auto written =
+        co_await node.sites.write(request.handle, offset, bytes.data,
+                                  {.epoch = known.epoch, .mtime = mtime, .sync = sync, .may_make = make});
     if (written) co_return Accepted{*written, mtime, node.context.verifier.largest()};
     // Removed since it was looked for.
     if (make || written.error().code != Errc::kNotFound) co_return fail(written.error());
@@ -44,13 +57,15 @@ Task<Result<Accepted>> write_object(Node& node, const service::NfsRequest& reque
 
 // The same to all copies, as the file's layout has them. kMisdirected: another server orders them by now.
 Task<Result<Accepted>> write_copies(Node& node, const service::NfsRequest& request, rpc::LayoutStamp sent,
-                                    std::uint64_t offset, ByteView data, bool sync, KnownFile& known) {
+                                    std::uint64_t offset, const Bytes& bytes, bool sync, KnownFile& known) {
   auto epoch = co_await node.store.epoch(node.object_of(request.handle));
   if (!epoch) co_return fail(epoch.error());
-  if (!epoch->has_value()) SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
+  if (!epoch->has_value() && !bytes.hole)
+    SLICE_CO_RETURN_IF_ERROR(co_await note_striped(node, request, known));
   nfs3::Time mtime = node.now();
-  auto written = co_await node.mirrors.write(request.handle, sent, offset, data,
-                                             {.epoch = known.epoch, .mtime = mtime, .sync = sync});
+  auto written =
+      co_await node.mirrors.write(request.handle, sent, offset, bytes.data,
+                                  {.epoch = known.epoch, .mtime = mtime, .sync = sync, .hole = bytes.hole});
   if (!written) co_return fail(std::move(written.error()));
   co_return Accepted{written->here, mtime, written->verifier, written->sent_too_early};
 }
@@ -83,7 +98,9 @@ NfsAnswer refuse(Node& node, const service::NfsRequest& request, rpc::XdrWriter&
 Task<NfsAnswer> carry_out(Node& node, service::NfsRequest& request, const nfs3::WriteArgs& args,
                           rpc::XdrWriter& results) {
   const routing::FileHandle& handle = request.handle;
-  if (auto wrong = service::check_write(handle, args); wrong != nfs3::Status::kOk) co_return wrong;
+  const bool hole = makes_hole(request, args);
+  const auto wrong = hole ? service::check_transfer_type(handle) : service::check_write(handle, args);
+  if (wrong != nfs3::Status::kOk) co_return wrong;
   if (args.offset >= kMaxObjectSize && args.count > 0) co_return nfs3::Status::kFbig;
   rpc::LayoutStamp sent = node.mirrors.sent(request);
   auto known = co_await node.authority.fetch_for_transfer(request.who, handle, true);
@@ -102,16 +119,16 @@ Task<NfsAnswer> carry_out(Node& node, service::NfsRequest& request, const nfs3::
                    .committed = args.stable,
                    .verifier = node.context.verifier.largest()};
   if (extent.count > 0) {
-    auto quota = co_await node.authority.room(request.who, handle, extent.offset, extent.count, *known,
-                                              [&] { return present(node, handle, extent); });
+    auto quota = co_await node.authority.room(request.who, handle, extent.offset, hole ? 0 : extent.count,
+                                              *known, [&] { return present(node, handle, extent); });
     if (!quota) co_return quota.error();
+    const Bytes bytes{hole ? zeros(extent.count) : args.data.first(extent.count), hole};
     bool sync = args.stable != nfs3::Stable::kUnstable;
     // A client that gets no attributes asks the authority next; it must, if a mode bit went.
     bool tell_now = !handle.hint.can_patch || service::write_clears_set_id(request.who, known->attributes);
     std::uint64_t end = extent.offset + extent.count;
     auto write_all = by_layout ? write_copies : write_object;
-    auto done =
-        co_await write_all(node, request, sent, extent.offset, args.data.first(extent.count), sync, *known);
+    auto done = co_await write_all(node, request, sent, extent.offset, bytes, sync, *known);
     if (done && done->sent_too_early) co_return refuse(node, request, results);
     // Another copy orders them meanwhile.
     if (!done && by_layout && done.error().code == Errc::kMisdirected) {

@@ -13,12 +13,13 @@ import tempfile
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/bench/peers")]
+sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/bench/peers"), str(ROOT / "tests")]
 import disks  # noqa: E402
 import ganesha  # noqa: E402
 import kernel_server  # noqa: E402
 import targets  # noqa: E402
 import uml  # noqa: E402
+from processors import processor_ticks  # noqa: E402
 
 SERVER_CPU, CLIENT_CPU = "0", "1"
 # What is compared. slice: a process a server; slice_one: all servers in one slice-hostd; kernel: nfsd; ganesha_dirsync: on a disk alone, an
@@ -233,12 +234,6 @@ class Clients:
         if any(process.returncode != 0 for process in self.processes):
             raise SystemExit("ops_bench failed")
         return [json.loads(one) for one in said]
-
-
-def processor_ticks():
-    """Of all processors of this machine since its start, whoever used them, and how many of them were idle."""
-    ticks = [int(tick) for tick in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    return sum(ticks), ticks[3] + ticks[4]
 
 
 def machine_gauges():

@@ -4,7 +4,7 @@
     block.py [--json] [--seconds S] [--rounds N] [--systems SYSTEM,...] [--only PATTERN,...] [--depths N,...] [--pinned] [--folder DIR]
 
 Systems: `slice` and `slice_two`, a volume of one copy and of two on three storage nodes, fio beside slice-blockd on the client's host, over its unix
-socket; `nbdkit` (file) and `qemu_nbd` (raw, writeback), each on a host of its own, fio on another, over TCP; and both over a unix socket, `nbdkit_unix`
+socket; `link_udp` and `link_raw`, a volume of one copy over the link, fio beside slice-link on a host of its own; `nbdkit` (file) and `qemu_nbd` (raw, writeback), each on a host of its own, fio on another, over TCP; and both over a unix socket, `nbdkit_unix`
 and `qemu_nbd_unix`, without any network, which none of the others can be faster than. All data is on the same tmpfs.
 
 Patterns: random reads and writes of 4 and 128 KiB at each depth, and `flush`: 4 KiB, written and flushed, one after another; its latencies are the
@@ -26,16 +26,20 @@ import time
 import bench
 from bench import uml
 from client_tls import processor_us
+import link
 import peer
-import volumes
+from blockd import PORT, Blockd
 
 PATTERNS = {"read_4k": ("randread", "4k"), "write_4k": ("randwrite", "4k"), "read_128k": ("randread", "128k"), "write_128k": ("randwrite", "128k"),
             "flush": ("randwrite", "4k")}
 TITLES = {"read_4k": "READ 4 KiB", "write_4k": "WRITE 4 KiB", "read_128k": "READ 128 KiB", "write_128k": "WRITE 128 KiB", "flush": "WRITE 4 KiB + FLUSH"}
 COPIES = {"slice": 1, "slice_two": 2}
+LINKS = {"link_udp": "udp", "link_raw": "ethernet"}
+OURS = [*COPIES, *LINKS]
 PROGRAMS = {"nbdkit": "nbdkit", "qemu_nbd": "qemu-nbd"}
-SYSTEMS = [*COPIES, *PROGRAMS, *(f"{name}_unix" for name in PROGRAMS)]
+SYSTEMS = [*OURS, *PROGRAMS, *(f"{name}_unix" for name in PROGRAMS)]
 LEG = 105  # of the host that has slice-blockd
+LINK_LEGS = {"link_udp": 107, "link_raw": 108}  # of those that have slice-link
 PATIENCE = 20  # seconds until a server answers
 LATENCIES = {"p50": "50.000000", "p99": "99.000000"}
 
@@ -61,13 +65,13 @@ class NbdPeer(peer.Peer):
 
     def command(self):
         if self.TITLE == "nbdkit":
-            return ["nbdkit", "--foreground", *(["--unix", str(self.socket)] if self.unix else ["--ipaddr", self.server, "--port", str(volumes.PORT)]), "file",
+            return ["nbdkit", "--foreground", *(["--unix", str(self.socket)] if self.unix else ["--ipaddr", self.server, "--port", str(PORT)]), "file",
                     str(self.image)]
         return ["qemu-nbd", "--format=raw", "--cache=writeback", "--persistent", "--shared=16",
-                *([f"--socket={self.socket}"] if self.unix else [f"--bind={self.server}", f"--port={volumes.PORT}"]), str(self.image)]
+                *([f"--socket={self.socket}"] if self.unix else [f"--bind={self.server}", f"--port={PORT}"]), str(self.image)]
 
     def uri(self):
-        return f"nbd+unix:///?socket={self.socket}" if self.unix else f"nbd://{self.server}:{volumes.PORT}/"
+        return f"nbd+unix:///?socket={self.socket}" if self.unix else f"nbd://{self.server}:{PORT}/"
 
     def pids(self):
         return {self.TITLE: self.processes[-1].pid}
@@ -96,18 +100,35 @@ def slice_systems(options, folder, names, until):
     """Volumes of one ensemble, which one slice-blockd serves."""
     # Nothing is a proxy's here; but hosts of the local ensemble reach each other through that of the proxy, where its XDP program would have each packet
     # copied that only goes through.
-    target = until.enter_context(bench.ensemble(options, folder, storage=3, xdp="off"))
+    config = folder / "spinning.toml"
+    config.write_text(f"spin_us = {options.spin}\n" + (bench.ROOT / "deploy/local/ensemble.toml").read_text())
+    target = until.enter_context(bench.ensemble(options, folder, config, storage=3, xdp="off"))
     for name in names:
-        target.slicectl("volume", "create", name, "--size", f"{options.megabytes}MiB", "--copies", str(COPIES[name]))
-    blockd = volumes.Blockd(target, LEG)
+        target.slicectl("volume", "create", name, "--size", f"{options.megabytes}MiB", "--copies", str(COPIES.get(name, 1)))
+    blockd = Blockd(target, LEG)
     until.callback(blockd.end, signal.SIGKILL)
+    hosts = {name: blockd if name in COPIES else link_host(options, target, blockd, name, until) for name in names}
     blockd.start()
     servers, door = target.pids(), blockd.process.pid
-    for name in names:
-        wait_for(blockd.namespace, blockd.at(name), blockd.process, blockd.log)
+    parts = {name: {"blockd": [door], "servers": list(servers.values())} for name in names}
+    for name, host in hosts.items():
+        if host is not blockd:
+            host.start()
+            parts[name]["link"] = [host.process.pid]
+        wait_for(host.namespace, host.at(name), host.process, host.log)
     pin(options, bench.SERVER_CPU, servers.values())
-    pin(options, bench.client_cpu(), [door])
-    return [System(name, blockd.namespace, blockd.at(name), {"blockd": [door], "servers": list(servers.values())}) for name in names]
+    pin(options, bench.client_cpu(), [host.process.pid for host in {blockd, *hosts.values()}])
+    return [System(name, host.namespace, host.at(name), parts[name]) for name, host in hosts.items()]
+
+
+def link_host(options, target, blockd, name, until):
+    host = link.LinkHost(target, blockd, LINK_LEGS[name])
+    until.callback(host.end, signal.SIGKILL)
+    host.way = LINKS[name]
+    host.words = ("--spin", str(options.spin))
+    where = ("--link-udp", host.ends[0]) if host.way == "udp" else ("--link-interface", host.cable[0])
+    blockd.words = (*blockd.words, *where, "--link-key", str(host.key))
+    return host
 
 
 def peer_system(options, folder, name, until):
@@ -163,9 +184,9 @@ def run(options, folder):
     """{(pattern, depth): {system: [what was measured in each round]}}"""
     said = {case: {name: [] for name in options.systems} for case in cases(options)}
     with contextlib.ExitStack() as until:
-        ours = [name for name in options.systems if name in COPIES]
+        ours = [name for name in options.systems if name in OURS]
         systems = slice_systems(options, folder, ours, until) if ours else []
-        systems += [peer_system(options, folder, name, until) for name in options.systems if name not in COPIES]
+        systems += [peer_system(options, folder, name, until) for name in options.systems if name not in OURS]
         for system in systems:
             # Every block is there, as on a disk that is in use.
             fio(options, system, "--rw=write", "--bs=1M", "--iodepth=4", "--end_fsync=1")
@@ -189,10 +210,10 @@ def report(options, said):
         for name, values in middle.items():
             label = f"{name}_{pattern}_{depth}"
             figures += [bench.figure(f"{label}_{key}", unit(key), value) for key, value in values.items()]
-            blockd = f"{values['cpu_blockd']:.1f}" if name in COPIES else ""
+            blockd = f"{values['cpu_blockd']:.1f}" if name in OURS else ""
             rows.append([TITLES[pattern], depth, name, f"{values['iops']:.0f}", f"{values['p50']:.0f}", f"{values['p99']:.0f}", f"{values['cpu_serving']:.1f}",
                          blockd, f"{values['cpu_client']:.1f}"])
-        for ours, base in ((ours, base) for ours in COPIES for base in PROGRAMS if ours in middle and base in middle):
+        for ours, base in ((ours, base) for ours in OURS for base in PROGRAMS if ours in middle and base in middle):
             figures.append(bench.figure(f"{ours}_over_{base}_{pattern}_{depth}", "ratio", middle[ours]["iops"] / middle[base]["iops"]))
             if middle[base]["cpu_serving"] > 0:
                 figures.append(bench.figure(f"{ours}_over_{base}_{pattern}_{depth}_cpu", "ratio", middle[ours]["cpu_serving"] / middle[base]["cpu_serving"]))
@@ -214,7 +235,7 @@ def there(names):
     for name, program in PROGRAMS.items():
         if not shutil.which(program) and any(one.startswith(name) for one in names):
             bench.say(f"SKIPPED: {program}, which is not installed")
-    return [name for name in names if name in COPIES or shutil.which(PROGRAMS[name.removesuffix("_unix")])]
+    return [name for name in names if name in OURS or shutil.which(PROGRAMS[name.removesuffix("_unix")])]
 
 
 def need_fio():
@@ -232,6 +253,7 @@ def main():
     parser.add_argument("--only", type=names_of(PATTERNS), default=list(PATTERNS), help=f"patterns, by comma, of {', '.join(PATTERNS)}")
     parser.add_argument("--depths", type=lambda text: [int(word) for word in text.split(",")], default=[1, 8, 32], help="requests under way, by comma")
     parser.add_argument("--megabytes", type=int, default=256, help="of each volume")
+    parser.add_argument("--spin", type=int, default=0, help="microseconds that Slice's processes look for work before they sleep")
     parser.add_argument("--pinned", action="store_true", help="each host's processes on a processor of their own")
     options = parser.parse_args()
     need_fio()

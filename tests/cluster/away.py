@@ -11,7 +11,7 @@ import uml
 
 SIZE = 8 << 20  # over all nodes; as much as a client may have under way beside others, and more
 BEFORE_SECONDS, AWAY_SECONDS = 3, 12
-LONGEST_SECONDS = 2.0  # of a question; the proxy needs less to see that a node is away
+LONGEST_SECONDS = 4.0  # of a question, on a machine that is busy; one that waits for the node has AWAY_SECONDS
 CONTROL = "/run/slice/control"  # of a guest
 
 

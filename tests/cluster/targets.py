@@ -105,9 +105,9 @@ class Slice:
         said = json.loads(done.stdout) if done.returncode in (0, ensemble.UNWELL) else {"manager_answers": False}
         return said if said["manager_answers"] else None
 
-    def metrics(self, name):
-        """The metrics of one process: {name: value}, without the prefix that all have."""
-        return without_prefix(json.loads(self.slicectl("--json", "metrics", name).stdout)["processes"][0]["metrics"])
+    def metrics(self, name, *options):
+        """The metrics of one process: {name: value}, without the prefix that all have. `options`: of slicectl."""
+        return without_prefix(json.loads(self.slicectl("--json", *options, "metrics", name).stdout)["processes"][0]["metrics"])
 
     def kill(self, name):
         self._ensemble("kill", name)

@@ -12,15 +12,15 @@ import subprocess
 import tempfile
 import time
 
+import link
 import uml
+from blockd import PORT, Blockd, fio
 from encryption import CLIENT, SERVICE, Certificates
 from reload import Steps, mounted
 
 LEGS = (105, 106)  # of the two hosts that serve volumes
 MIB = 1 << 20
-PORT = 10809
-STARTS, ENDS, TOLD = 30, 30, 10  # seconds
-CHECKED = "--verify=crc32c --verify_fatal=1 --serialize_overlap=1 --randrepeat=0 --group_reporting --minimal"
+TOLD = 10  # seconds
 FILE_SYSTEM = """
 set -e
 nbd-client {host} {port} -N {name} /dev/nbd0 {more}
@@ -28,13 +28,15 @@ mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/nbd0
 mkdir -p /tmp/v && mount /dev/nbd0 /tmp/v
 cp -r /usr/share/zoneinfo /tmp/v/ && sync
 (cd /tmp/v && find zoneinfo -type f | sort | xargs md5sum) > /tmp/before
+dd if=/dev/urandom of=/tmp/v/gone bs=1M count=16 conv=fsync 2> /dev/null
 echo READY
 while ! test -e /run/slice/control/go; do sleep 0.2; done
-dd if=/dev/zero of=/tmp/v/big bs=1M count=24 conv=fsync 2> /dev/null
+rm /tmp/v/gone && sync && fstrim /tmp/v
+dd if=/dev/urandom of=/tmp/v/big bs=1M count=8 conv=fsync 2> /dev/null
 umount /tmp/v && e2fsck -fn /dev/nbd0 > /tmp/fsck 2>&1 || (cat /tmp/fsck; exit 1)
 nbd-client -d /dev/nbd0 > /dev/null
 nbd-client {host} {port} -N {name} /dev/nbd0 {more}
-mount -o ro /dev/nbd0 /tmp/v && (cd /tmp/v && md5sum --quiet -c /tmp/before) && test $(stat -c %s /tmp/v/big) = 25165824
+mount -o ro /dev/nbd0 /tmp/v && (cd /tmp/v && md5sum --quiet -c /tmp/before) && test $(stat -c %s /tmp/v/big) = 8388608
 umount /tmp/v && nbd-client -d /dev/nbd0 > /dev/null
 """
 
@@ -102,52 +104,6 @@ time.sleep(10)
 """
 
 
-class Blockd:
-    """slice-blockd on a host of its own."""
-
-    def __init__(self, target, leg, *words):
-        self.target = target
-        self.host = f"10.77.{leg}.2"
-        self.namespace = f"{target.facts['proxy'].removesuffix('-proxy')}-host{leg}"
-        self.folder = pathlib.Path(target.facts["config"]).parent / f"blockd{leg}"
-        self.folder.mkdir()
-        target.add_leg(f"host{leg}", self.namespace, leg)
-        self.socket, self.log = self.folder / "nbd.sock", self.folder / "log"
-        self.words, self.process = words, None
-
-    def start(self):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                ["nsenter", f"--net=/run/netns/{self.namespace}", str(self.target.bin_dir / "slice-blockd"), "--config", self.target.facts["config"], "--unix",
-                 str(self.socket), "--listen", self.host, "--allow", "10.77.0.0/16", "--metrics", f"{self.host}:9100", *self.words], stdout=log, stderr=log)
-        end = time.monotonic() + STARTS
-        while time.monotonic() < end and (not self.socket.exists() or "serves NBD" not in self.log.read_text()):
-            time.sleep(0.1)
-
-    def end(self, number=signal.SIGTERM):
-        if self.process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.process.pid, number)
-        self.process.wait(ENDS)
-        self.process = None
-
-    def hang_up(self):
-        os.kill(self.process.pid, signal.SIGHUP)
-
-    def at(self, name):
-        return f"nbd+unix:///{name}?socket={self.socket}"
-
-    def memory(self):
-        """Bytes of the process that are in memory."""
-        return int(re.search(r"^VmRSS:\s+(\d+) kB", pathlib.Path(f"/proc/{self.process.pid}/status").read_text(), re.M).group(1)) << 10
-
-    def metric(self, name):
-        page = subprocess.run(["nsenter", f"--net=/run/netns/{self.namespace}", "python3", "-c", "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())",
-                               f"http://{self.host}:9100/metrics"], capture_output=True, text=True, check=True).stdout
-        return sum(float(value) for value in re.findall(rf"^slice_{name}(?:{{.*}})? (\S+)$", page, re.M))
-
-
 class Scene:
     def __init__(self, target, guest, folder):
         self.target, self.guest, self.folder, self.ok = target, guest, folder, True
@@ -175,7 +131,7 @@ class Scene:
         return {volume["name"]: volume for volume in json.loads(self.target.slicectl("--json", "volume", "list").stdout)["volumes"]}
 
     def qemu_io(self, what, blockd, name, *commands, good=True):
-        words = ["qemu-io", "-f", "raw", "-t", "writeback", blockd.at(name), *(word for command in commands for word in ("-c", command))]
+        words = ["qemu-io", "-f", "raw", "-d", "unmap", "-t", "writeback", blockd.at(name), *(word for command in commands for word in ("-c", command))]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120)
         said = done.stdout + done.stderr
         works = done.returncode == 0 and "failed" not in said and "error" not in said.lower()
@@ -210,17 +166,16 @@ def block_clients(scene, blockd):
     scene.runs("qemu-img finds the same", "qemu-img", "compare", "-f", "raw", "-F", "raw", image, blockd.at("disk2"))
     scene.runs("nbdcopy copies it out", "nbdcopy", blockd.at("disk2"), scene.folder / "copy")
     scene.say((scene.folder / "copy").read_bytes() == image.read_bytes(), "the same bytes")
+    told = extents(scene, blockd, "disk2")
+    scene.say(20 * MIB <= sum(end - begin for begin, end, what in told if what != HOLE) <= 21 * MIB, "whose zeros are holes", told)
+    scene.runs("qemu-img converts what is there", "qemu-img", "convert", "-f", "raw", "-O", "raw", blockd.at("disk2"), scene.folder / "sparse")
+    scene.say((scene.folder / "sparse").read_bytes() == image.read_bytes(), "the same bytes again")
     status = scene.volume("status", "disk2").stdout
     scene.say("stored" in status and "store" in status, "slicectl volume status", status)
     end = time.monotonic() + TOLD
     while scene.listed()["disk2"]["used"] < 20 * MIB and time.monotonic() < end:
         time.sleep(0.5)
     scene.say(20 * MIB <= scene.listed()["disk2"]["used"] <= 34 * MIB, "what is stored of it", scene.listed()["disk2"])
-
-
-def fio(blockd, name, *words):
-    # The engine's own options come behind it.
-    return ["fio", "--name=volume", "--ioengine=nbd", f"--uri={blockd.at(name)}", *CHECKED.split(), *words]
 
 
 def deaths(scene, blockd, scale):
@@ -243,25 +198,25 @@ def deaths(scene, blockd, scale):
     scene.target.wait_serving()
 
 
-def lost_with_memory(scene, blockd, copies):
-    """A node that loses what was not flushed (as with its power): blockd reads it from what it kept, and writes it again at the flush."""
-    repeated = blockd.metric("volume_repeated_bytes_total")
-    client = subprocess.Popen(["qemu-io", "-f", "raw", "-t", "writeback", blockd.at("disk1")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def ask(*commands):
-        for command in commands:
-            client.stdin.write(command + "\n")
-        client.stdin.flush()
-
-    ask("write -P 0x77 16M 4M")
+def forgotten(scene, blockd, first, unflushed, then):
+    """What one qemu-io says of these commands: all nodes are killed between them, when so much is not flushed."""
+    client = subprocess.Popen(["qemu-io", "-f", "raw", "-d", "unmap", "-t", "writeback", blockd.at("disk1")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+    client.stdin.write("\n".join(first) + "\n")
+    client.stdin.flush()
     end = time.monotonic() + 20
-    while blockd.metric("volume_unflushed_bytes") < 4 * MIB and time.monotonic() < end:
+    while blockd.metric("volume_unflushed_bytes") < unflushed and time.monotonic() < end:
         time.sleep(0.1)
     for name in scene.target.servers("store"):
         scene.target.kill_and_start(name)
     scene.target.wait_serving()
-    ask("read -P 0x77 16M 4M", "flush", "read -P 0x77 16M 4M", "quit")
-    said = client.communicate(timeout=120)[0]
+    return client.communicate("\n".join([*then, "quit"]) + "\n", timeout=120)[0]
+
+
+def lost_with_memory(scene, blockd, copies):
+    """A node that loses what was not flushed (as with its power): blockd reads it from what it kept, and writes it again at the flush."""
+    repeated = blockd.metric("volume_repeated_bytes_total")
+    said = forgotten(scene, blockd, ["write -P 0x77 16M 4M"], 4 * MIB, ["read -P 0x77 16M 4M", "flush", "read -P 0x77 16M 4M"])
     scene.say("failed" not in said and said.count("read 4194304/4194304") == 2, "what was not flushed is there after kill -9 of all nodes", said)
     again = blockd.metric("volume_repeated_bytes_total") - repeated
     scene.say(again >= 4 * MIB, f"and was written again: {again / MIB:.0f} MiB (copies: {copies})")
@@ -307,10 +262,40 @@ def host_that_stood_still(scene, first, second):
     first.start()
 
 
-def stored(scene, node):
-    """Bytes that a storage node has of disk1."""
+def stored(scene, node=None):
+    """Bytes that a storage node has of disk1; or all together."""
     nodes = json.loads(scene.target.slicectl("--json", "volume", "status", "disk1").stdout)["nodes"]
-    return sum(part["stored"] for part in nodes if part["name"] == node)
+    return sum(part["stored"] for part in nodes if node in (None, part["name"]))
+
+
+HOLE = 3  # type of an extent
+
+
+def extents(scene, host, name):
+    """What a client is told is there: [(begin, end, type)]."""
+    told = json.loads(scene.runs(f"nbdinfo asks for the holes of {name}", "nbdinfo", "--map", "--json", host.at(name)))
+    return [(extent["offset"], extent["offset"] + extent["length"], extent["type"]) for extent in told]
+
+
+def given_back(scene, host, copies):
+    """What a client trims reads as zeros and takes no room any more; also where nodes forget it before it is flushed."""
+    scene.qemu_io("16 MiB are written", host, "disk1", "write -P 0x41 8M 16M", "flush")
+    before = stored(scene)
+    scene.qemu_io("8 MiB of them are trimmed", host, "disk1", "discard 12M 8M", "flush", "read -P 0 12M 8M", "read -P 0x41 8M 4M", "read -P 0x41 20M 4M")
+    gave = before - stored(scene)
+    scene.say(gave >= 8 * MIB * copies, f"all copies give the room back: {gave / MIB:.1f} MiB", before)
+    told = extents(scene, host, "disk1")
+    scene.say(any(begin <= 12 * MIB and end == 20 * MIB and what == HOLE for begin, end, what in told), "a client is told of the hole", told)
+    scene.say(not any(begin < 12 * MIB and end > 8 * MIB and what == HOLE for begin, end, what in told), "and of no other one there", told)
+    scene.qemu_io("what is no whole block is zero as well", host, "disk1", "discard 8388700 100000", "flush", "read -P 0 8388700 100000", "read -P 0x41 8M 92",
+                  "read -P 0x41 8488700 4000")
+    scene.qemu_io("zeros may give room back", host, "disk1", "write -z -u 20M 2M", "flush", "read -P 0 20M 2M", "read -P 0x41 22M 2M")
+    scene.say(before - stored(scene) >= 10 * MIB * copies, "and do", (before, stored(scene)))
+    scene.qemu_io("or keep it", host, "disk1", "write -z 12M 4M", "flush", "read -P 0 12M 4M")
+    scene.say(before - stored(scene) <= 7 * MIB * copies, "and do", (before, stored(scene)))
+    scene.qemu_io("written again", host, "disk1", "write -P 0x42 8M 16M", "flush")
+    said = forgotten(scene, host, ["discard 8M 12M"], 12 * MIB, ["read -P 0 8M 12M", "flush", "read -P 0 8M 12M", "read -P 0x42 20M 4M"])
+    scene.say("failed" not in said and said.count("read 12582912/12582912") == 2, "also where nodes are killed before it is flushed", said[-1200:])
 
 
 def dead_node(scene, first, second):
@@ -402,10 +387,13 @@ def file_system(scene, blockd):
     with guest:
         ready = guest.says("READY")
         scene.say(ready, "mkfs and files in a guest", guest.text[-800:])
+        before = stored(scene)
         for name in scene.target.servers("store"):
             scene.target.kill_and_start(name)
         (guest.folder / "go").touch()
         scene.say(guest.wait() == 0, "all files are whole, and so is the file system, after storage nodes were killed", guest.text[-1200:])
+    gave = before - stored(scene)
+    scene.say(gave >= 7 * MIB, f"what was removed there of 16 MiB, less 8 that were made, is given back by fstrim: {gave / MIB:.1f} MiB")
 
 
 def changed(scene, blockd):
@@ -446,6 +434,7 @@ def with_one_copy(scene, first, second, scale):
     first.start()
     second.start()
     block_clients(scene, first)
+    given_back(scene, first, 1)
     deaths(scene, first, scale)
     lost_with_memory(scene, first, 1)
     another_host(scene, first, second)
@@ -453,6 +442,7 @@ def with_one_copy(scene, first, second, scale):
     moves(scene, second)
     strangers(scene, second)
     through_tls(scene, second)
+    link.over_the_link(scene, second)
     nfs_clients(scene)
     file_system(scene, second)
     changed(scene, second)
@@ -466,6 +456,7 @@ def with_two_copies(scene, first, second, scale):
     made(scene, 2)
     first.start()
     second.start()
+    given_back(scene, first, 2)
     deaths(scene, first, scale)
     lost_with_memory(scene, first, 2)
     another_host(scene, first, second)

@@ -210,6 +210,9 @@ void object_program(Maker& make) {
   forward.data = data;
   make.internal(kProgram, P::kRecall, wire::RecallArgs{FileId{5}, 7, 4, {1, 2}});
   make.internal(kProgram, P::kForward, forward);
+  forward.data = {};
+  forward.hole = 4096;
+  make.internal(kProgram, P::kForward, forward);
   make.internal(kProgram, P::kCopy, wire::CopyArgs{make.handle(2), 1, 2, 3});
   make.internal(kProgram, P::kDiscard, wire::DiscardArgs{make.handle(2), 1, 2});
 }

@@ -71,7 +71,26 @@ expect "who asks there is told of the volume" "$said" "NBDMAGIC disk1"
 kill -9 "$(has slice-blockd MainPID)"
 becomes slice-blockd NRestarts 1
 becomes slice-blockd ActiveState active
-systemctl stop slice-blockd
+# And over the link, as docs/raw-volumes.md has its services; both ends are here.
+(cd /etc/slice && head -c 32 /dev/urandom > link.key && chown slice: link.key && chmod 600 link.key)
+mkdir -p /etc/systemd/system/slice-blockd.service.d
+cat > /etc/systemd/system/slice-blockd.service.d/override.conf <<END
+[Service]
+ExecStart=
+ExecStart=/usr/bin/slice-blockd --config /etc/slice/ensemble.toml --unix /run/slice-block/nbd.sock --link-udp 127.0.0.1 --link-key /etc/slice/link.key
+END
+systemctl daemon-reload
+systemctl restart slice-blockd
+systemctl start slice-link@127.0.0.1
+expect "both ends of the link are active" "$(systemctl is-active slice-blockd slice-link@127.0.0.1 | sort -u)" active
+said="$(timeout 60 perl -MIO::Socket::UNIX -e '
+  my $nbd = IO::Socket::UNIX->new("/run/slice-link/nbd.sock") or die "no connection: $!";
+  read($nbd, my $greeting, 18);
+  print $nbd pack("N", 3), "IHAVEOPT", pack("NN", 1, 5), "disk1";
+  read($nbd, my $size, 8);
+  print unpack("Q>", $size)')"
+expect "the volume is there over the link" "$said" 8388608
+systemctl stop slice-link@127.0.0.1 slice-blockd
 slicectl volume remove disk1 > /tmp/volume 2>&1
 expect "the volume is removed" $? 0
 

@@ -16,7 +16,7 @@ import root
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ROOT / "build/packages"
-PROGRAMS = {"slicectl": 1, "slice-load": 1, "slice-coordd": 8, "slice-dird": 8, "slice-backup": 8, "slice-fsck": 8, "slice-hostd": 8, "slice-managerd": 8, "slice-proxyd": 8, "slice-clientd": 8, "slice-blockd": 8,
+PROGRAMS = {"slicectl": 1, "slice-load": 1, "slice-coordd": 8, "slice-dird": 8, "slice-backup": 8, "slice-fsck": 8, "slice-hostd": 8, "slice-managerd": 8, "slice-proxyd": 8, "slice-clientd": 8, "slice-blockd": 8, "slice-link": 8,
             "slice-smallfiled": 8, "slice-stored": 8}
 LEFT_EMPTY = ("bin", "lib", "lib/systemd/system", "lib/sysusers.d", "share/doc", "share")  # of Slice by purging
 PODMAN = re.compile(r"^ *(systemctl start podman\S*)\n *DOCKER_HOST=unix://(\S+) docker-compose", re.M)
@@ -75,7 +75,7 @@ def serves(there):
 def units(there):
     """Good for systemd, and confined."""
     names = sorted(path.name.replace("@.", "@x.") for path in there.folder.glob("lib/systemd/system/slice*.service"))
-    expect(len(names) == 11, names)
+    expect(len(names) == 12, names)
     (there.folder / "etc/slice/hostd-x").write_text("SERVERS=x\n")
     said = there.run("systemd-analyze", "verify", "--man=no", "slice.target", *names)
     expect("slice" not in said, said)

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "tests/packet/xdp_harness.h"
 
@@ -63,7 +64,9 @@ Bytes icmp_frame(const Flow6& about, uint8_t type = 2, uint8_t next = 58) {
 
 class SpreadTest : public ::testing::Test {
  protected:
-  SpreadTest() {
+  static void SetUpTestSuite() { harness_ = new XdpHarness; }
+  static void TearDownTestSuite() { delete std::exchange(harness_, nullptr); }
+  SpreadTest() : original_(harness_->config()), original6_(harness_->config6()) {
     ifreq request{};
     std::strcpy(request.ifr_name, "clients");
     const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
@@ -74,12 +77,18 @@ class SpreadTest : public ::testing::Test {
     slice_way way{};
     std::memcpy(way.next_hop_mac, kOther.data(), 6);
     std::memcpy(way.source_mac, kOwn.data(), 6);
-    way.ifindex = harness_.clients_ifindex;
+    way.ifindex = harness_->clients_ifindex;
     put("ways", 5, way);
   }
+  ~SpreadTest() override {
+    harness_->config() = original_;
+    harness_->config6() = original6_;
+    harness_->apply();
+    for (uint32_t slot = 0; slot < SLICE_CLIENT_SLOTS; ++slot) put("spread", slot, uint64_t{0});
+  }
   template <class Value>
-  void put(const char* map, uint32_t key, const Value& value) {
-    ASSERT_EQ(bpf_map_update_elem(harness_.map_fd(map), &key, &value, BPF_ANY), 0) << map;
+  static void put(const char* map, uint32_t key, const Value& value) {
+    ASSERT_EQ(bpf_map_update_elem(harness_->map_fd(map), &key, &value, BPF_ANY), 0) << map;
   }
   static uint32_t slot_of(const Ipv4& client) {
     uint32_t address = 0;
@@ -98,7 +107,7 @@ class SpreadTest : public ::testing::Test {
   // As at the ingress of the clients' interface.
   int run(const Bytes& frame) {
     __sk_buff context{};
-    context.ifindex = harness_.clients_ifindex;
+    context.ifindex = harness_->clients_ifindex;
     frame_.resize(frame.size() + 64);
     bpf_test_run_opts options{};
     options.sz = sizeof options;
@@ -109,22 +118,25 @@ class SpreadTest : public ::testing::Test {
     options.ctx_in = &context;
     options.ctx_size_in = sizeof context;
     options.repeat = 1;
-    const auto before = harness_.counters();
-    require(bpf_prog_test_run_opts(harness_.spread_program(), &options) == 0, "BPF_PROG_RUN");
+    const auto before = harness_->counters();
+    require(bpf_prog_test_run_opts(harness_->spread_program(), &options) == 0, "BPF_PROG_RUN");
     frame_.resize(options.data_size_out);
     moved_.clear();
-    const auto after = harness_.counters();
+    const auto after = harness_->counters();
     for (uint32_t i = 0; i < after.size(); ++i)
       if (after[i] != before[i]) moved_[i] = after[i] - before[i];
     return static_cast<int>(options.retval);
   }
 
-  XdpHarness harness_;
+  static XdpHarness* harness_;
+  const slice_config original_;
+  const slice_config6 original6_;
   Flow flow_;
   Flow6 flow6_;
   Bytes frame_;  // as the program left it
   std::map<uint32_t, uint64_t> moved_;
 };
+XdpHarness* SpreadTest::harness_ = nullptr;
 
 TEST_F(SpreadTest, AClientOfAnotherProxyGoesThereAndNothingElseChanges) {
   give(flow_.source, 5);
@@ -193,8 +205,8 @@ TEST_F(SpreadTest, AllElseOfIpv6Stays) {
     EXPECT_EQ(run(frame), kStays) << bytes;
   }
   EXPECT_EQ(run(tcp_frame(flow6_)), kGoes);
-  std::memset(&harness_.config6(), 0, sizeof harness_.config6());
-  harness_.apply();
+  std::memset(&harness_->config6(), 0, sizeof harness_->config6());
+  harness_->apply();
   EXPECT_EQ(run(tcp_frame(flow6_)), kStays) << "there is no virtual address of IPv6";
 }
 
@@ -270,8 +282,8 @@ TEST_F(SpreadTest, AllElseStays) {
     frame.resize(bytes);
     EXPECT_EQ(run(frame), kStays) << bytes;
   }
-  harness_.config().abi = 0;
-  harness_.apply();
+  harness_->config().abi = 0;
+  harness_->apply();
   EXPECT_EQ(run(tcp_frame(flow_)), kStays) << "no tables yet";
 }
 

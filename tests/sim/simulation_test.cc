@@ -429,10 +429,11 @@ TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
   // for longer than any storm: storagenode/backing/backing_files_test.cc comes to it.
   left.erase("backing.emptied");
   ASSERT_FALSE(left.empty());
+  constexpr std::uint64_t kUndirected = 8;
   for (std::uint64_t seed = 1; !left.empty() && seed <= 800; ++seed) {
     // What is reached seldom, or late in a storm, would need many seeds until one has it among its dangers.
     std::string dangerous;
-    if (seed > kSeeds) dangerous = *std::next(left.begin(), static_cast<long>(seed / 2 % left.size()));
+    if (seed > kUndirected) dangerous = *std::next(left.begin(), static_cast<long>(seed / 2 % left.size()));
     // Where storage servers are drained.
     const bool empties = dangerous.starts_with("evacuation.") || dangerous == "map.refitted";
     const bool moves = empties || dangerous.starts_with("site.");

@@ -3,14 +3,13 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
 
+#include "cli/command_line.h"
 #include "common/bytes.h"
 #include "common/log.h"
-#include "common/version.h"
 #include "rpc/bound_socket.h"
 #include "tests/spec-like/controller.h"
 #include "tests/spec-like/plot.h"
@@ -164,13 +163,13 @@ int work(const Arguments& arguments) {
   return say(served.error());
 }
 
-void add_options(CLI::App& app, Arguments& arguments) {
+void add_options(const cli::Command& app, Arguments& arguments) {
   app.add_option("--server", arguments.server, "ADDRESS[:PORT] of the NFSv3 server; port 2049 by default");
-  app.add_option("--export", arguments.path, "the path to mount")->capture_default_str();
+  app.add_option("--export", arguments.path, "the path to mount").capture_default();
   app.add_option("--mount-port", arguments.mount_port, "of the MOUNT program; else PORTMAP is asked");
   app.add_option("--transport", arguments.transport, "of every call")
-      ->check(CLI::IsMember({"tcp", "udp"}))
-      ->capture_default_str();
+      .one_of({"tcp", "udp"})
+      .capture_default();
   app.add_option(
       "--tls", arguments.tls,
       "NFS calls go through TLS (RFC 9289); PEM file of who signed the server's certificate, on the "
@@ -180,71 +179,68 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--mix", arguments.mix,
                  "specsfs, untar, postmark, metadata, sequential, random, mixed, getattr, or a file that "
                  "ends with .toml")
-      ->capture_default_str();
+      .capture_default();
   app.add_option("--print-mix", arguments.print_mix, "show a built-in mix, as a file to begin with");
   app.add_option("--bytes-per-op", arguments.bytes_per_op,
                  "instead of the mix's: size of the file set for each operation a second (10MiB in specsfs)");
-  auto* rate =
+  const auto rate =
       app.add_option("--rate", arguments.rate, "offered load, operations a second, of all clients together")
-          ->check(CLI::Range(0.1, 1e8));
+          .in_range(0.1, 1e8);
   app.add_option("--rates", arguments.rates, "several offered loads, one after the other: 100,200,400")
-      ->delimiter(',')
-      ->check(CLI::Range(0.1, 1e8))
-      ->excludes(rate);
+      .delimiter(',')
+      .in_range(0.1, 1e8)
+      .excludes(rate);
   app.add_option("--clients", arguments.clients, "of each process: a connection and a folder each")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
+      .in_range(1, 10000)
+      .capture_default();
   app.add_option("--processes", arguments.processes, "here, or on each of --hosts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+      .in_range(1, 1000)
+      .capture_default();
   app.add_option("--hosts", arguments.hosts,
                  "ADDRESS[:PORT] of workers, by comma: they make the load, not this process")
-      ->delimiter(',');
+      .delimiter(',');
   app.add_option("--outstanding", arguments.outstanding, "transactions that one client has under way at most")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
+      .in_range(1, 100000)
+      .capture_default();
   app.add_option("--warm-up", arguments.warm_up, "seconds before each interval")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
+      .in_range(0.0, 1e6)
+      .capture_default();
   app.add_option("--interval", arguments.interval, "seconds that are measured")
-      ->check(CLI::Range(0.1, 1e6))
-      ->capture_default_str();
+      .in_range(0.1, 1e6)
+      .capture_default();
   app.add_option("--patience", arguments.patience, "seconds to wait for an answer")
-      ->check(CLI::Range(0.1, 1e6))
-      ->capture_default_str();
-  app.add_option("--seed", arguments.seed, "of all that is drawn")->capture_default_str();
+      .in_range(0.1, 1e6)
+      .capture_default();
+  app.add_option("--seed", arguments.seed, "of all that is drawn").capture_default();
   app.add_option("--label", arguments.label, "what the report calls the server");
   app.add_option("--json", arguments.json, "write the report there");
-  auto* plot = app.add_option("--plot", arguments.plot, "draw throughput and latency there (.svg or .png)");
+  const auto plot =
+      app.add_option("--plot", arguments.plot, "draw throughput and latency there (.svg or .png)");
   app.add_option("--from", arguments.from, "with --plot: draw these reports, and run nothing")
-      ->delimiter(',')
-      ->needs(plot);
+      .delimiter(',')
+      .needs(plot);
   app.add_option("--compare", arguments.compare, "two reports: show them beside each other, and run nothing")
-      ->expected(2);
+      .expected(2);
   app.add_flag("--keep", arguments.keep, "leave the files on the server");
 }
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app("slice-load: puts a load on an NFSv3 server, measures it, and checks every reply");
-  app.set_version_flag("--version", kVersion);
+  cli::Program app("slice-load: puts a load on an NFSv3 server, measures it, and checks every reply");
   add_options(app, arguments);
   app.footer(
       "Exit codes: 0 all replies were right; 1 violations, or no answer (listed on standard error); 2 wrong "
       "usage.");
-  auto* worker = app.add_subcommand("worker", "make load for controllers that connect (slice-load --hosts)");
+  const auto worker =
+      app.add_subcommand("worker", "make load for controllers that connect (slice-load --hosts)");
   worker
-      ->add_option("--listen", arguments.listen,
-                   "ADDRESS:PORT; whoever reaches it can have it send NFS calls anywhere")
-      ->required();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kGood : kBadUsage;
-  }
+      .add_option("--listen", arguments.listen,
+                  "ADDRESS:PORT; whoever reaches it can have it send NFS calls anywhere")
+      .required();
+  if (const auto code = app.parse(argc, argv)) return *code;
   std::signal(SIGPIPE, SIG_IGN);
   configure_log("slice-load", LogLevel::kInfo);
-  if (worker->parsed()) return work(arguments);
+  if (worker.parsed()) return work(arguments);
   if (!arguments.print_mix.empty()) {
     const std::string text(built_in_mix(arguments.print_mix));
     if (text.empty()) return say({Errc::kNotFound, "no built-in mix is called " + arguments.print_mix});

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over every C++ source of a build directory's compile commands, two runs at a time.
 
-What takes clang-tidy its time is headers, so sources of one folder are looked at together, as if one file included them, which is how
-they are compiled, too (cmake/SliceBuild.cmake). A source whose inputs have not changed since it was last clean is left out: a hash of it, of every header of
+What takes clang-tidy its time is headers (7 s a run, and 0.6 s a source), so many sources are looked at together, as if one file included
+them; those of a folder are compiled so, too (cmake/SliceBuild.cmake). A source whose inputs have not changed since it was last clean is left out: a hash of it, of every header of
 the project that it includes and of .clang-tidy is kept."""
 
 import concurrent.futures
@@ -20,7 +20,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 CACHE = pathlib.Path(os.environ.get("SLICE_CACHE", pathlib.Path.home() / ".cache/slice")) / "tidy"
-TOGETHER = 16  # sources at most, for the sake of memory
+TOGETHER = 32  # sources at most, for the sake of memory
 
 
 def closure(path, seen):
@@ -50,16 +50,17 @@ def flags_of(command):
         if word in ("-o", "-c", "-include-pch", "-MF", "-MT"):
             next(words)
         elif word == "-isystem":
-            flags += [word, next(words)]
+            flags.append(word + next(words))
         elif word.startswith("-"):
             flags.append(word)
     return tuple(flags)
 
 
-def run(flags, paths, folder):
+def ask(flags, paths, folder):
     """What clang-tidy says of these sources, together; empty where it finds nothing."""
     with tempfile.NamedTemporaryFile("w", suffix=".cc", dir=folder) as together:
-        together.write("".join(f'#include "{path}"\n' for path in paths))
+        # Several have a main().
+        together.write("".join(f'#define main main_{number}\n#include "{path}"\n#undef main\n' for number, path in enumerate(paths)))
         together.flush()
         done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={ROOT / '.clang-tidy'}", together.name, "--", *flags, "-ferror-limit=0"],
                               capture_output=True, text=True, cwd=ROOT)
@@ -68,7 +69,7 @@ def run(flags, paths, folder):
 
 def check(flags, stamps, folder):
     """What is to be said of these sources; empty where it is nothing. stamps: by source."""
-    said = run(flags, list(stamps), folder)
+    said = ask(flags, list(stamps), folder)
     if not said:
         for stamp in stamps.values():
             stamp.touch()
@@ -93,14 +94,27 @@ def ships(path):
             and not any(ROOT / folder in path.parents for folder in ("tests", "build")))
 
 
-def groups(commands):
-    """(flags, sources) of what is to be looked at together."""
-    key = {path: (path.parent, flags_of(command)) for path, command in commands.items()}
-    for (_, flags), paths in itertools.groupby(sorted(key, key=lambda path: (key[path], path)), key=key.get):
+def runs(commands):
+    """(flags, sources) of what is looked at together. What is compiled together stays so; and of the folders that have little, several go
+    into one run, each of another part of the project, whose names are in a namespace of its own."""
+    found = []
+    for folder, paths in itertools.groupby(sorted(commands), key=lambda path: path.parent):
         paths = list(paths)
-        runs = -(-len(paths) // TOGETHER)
-        for number in range(runs):
-            yield flags, paths[number::runs]
+        parts = -(-len(paths) // TOGETHER)
+        for number in range(parts):
+            add(found, folder.relative_to(ROOT).parts[0], paths[number::parts])
+    for run in found:
+        paths = [path for paths in run.values() for path in paths]
+        yield tuple(dict.fromkeys(itertools.chain.from_iterable(flags_of(commands[path]) for path in paths))), paths
+
+
+def add(found, part, paths):
+    """To the first of the runs found that has room, and nothing of that part; or to a new one."""
+    for run in found:
+        if part not in run and sum(map(len, run.values())) + len(paths) <= TOGETHER:
+            run[part] = paths
+            return
+    found.append({part: paths})
 
 
 def main():
@@ -110,12 +124,12 @@ def main():
     commands = {path: command for path, command in sources_of(build).items() if ships(path) and only in str(path)}
     stamps = {path: stamp for path in commands if not (stamp := stamp_of(path)).exists()}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        work = sorted(groups({path: commands[path] for path in stamps}), key=lambda group: -len(group[1]))
-        checks = pool.map(lambda group: check(group[0], {path: stamps[path] for path in group[1]}, folder), work)
+        work = sorted(runs({path: commands[path] for path in stamps}), key=lambda run: -len(run[1]))
+        checks = pool.map(lambda run: check(run[0], {path: stamps[path] for path in run[1]}, folder), work)
         said = [text for text in checks if text]
     for text in said:
         print(text)
-    print(f"clang-tidy: {len(commands)} files, {len(said)} groups with findings")
+    print(f"clang-tidy: {len(commands)} files, {len(said)} runs with findings")
     return 1 if said or not commands else 0
 
 
