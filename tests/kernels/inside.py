@@ -49,10 +49,10 @@ def protocol_at(build, netns, transport, server, export="/", port=2049, mount_po
     return uml.run_in_netns(netns, command, CLIENT_SECONDS)[1] == 0
 
 
-def ensemble(build, attachment, work, **shape):
+def ensemble(build, attachment, work, config=None, **shape):
     """An ensemble in namespaces, its program attached so; what `work` says of it."""
     shape = {"patience": PATIENCE, "xdp": attachment, **shape}
-    with targets.Slice("kernel", "/dev/shm/kernel", build / "bin", own=True, shape=shape) as target:
+    with targets.Slice("kernel", "/dev/shm/kernel", build / "bin", own=True, config=config, shape=shape) as target:
         said = target.slicectl("status", check=False).stdout
         attached = f"xdp: {attachment} client" in said
         print(f"{'ok' if attached else 'not ok'} status: the program is attached, {attachment}" + ("" if attached else f"\n{said}"))
@@ -146,22 +146,35 @@ def mounts_with(target, policy, folder):
         return client.wait()
 
 
+def takes_tls_alone(target):
+    """From now on the ensemble's exports do."""
+    config = pathlib.Path(target.facts["config"])
+    config.write_text(targets.with_lines(config.read_text(), "[[export]]", 'xprtsec = ["tls", "mtls"]'))
+    said = target.slicectl("reload", "--timeout", str(PATIENCE), check=False)
+    print(f"{'ok' if said.returncode == 0 else 'not ok'} exports that take encrypted mounts alone are in force: {(said.stderr or said.stdout).strip()}")
+    return said.returncode == 0
+
+
+def encrypted_mounts(build, target, certificates):
+    with Handshakes(build, target.netns, certificates) as handshakes:
+        codes = {policy: mounts_with(target, policy, certificates.folder) for policy in ("tls", "mtls", "none")}
+    metrics = target.metrics(target.proxy, "--timeout", str(PATIENCE))
+    counts = {how: metrics.get(f'proxy_tls_connections_total{{certificate="{how}"}}', 0) for how in ("yes", "no")}
+    good = codes["tls"] == codes["mtls"] == 0 and codes["none"] == 1 and counts["yes"] > 0
+    print(f"{'ok' if good else 'not ok'} mounts by xprtsec=: {codes}, connections of the last proxy by certificate: {counts}"
+          + ("" if good else f"\n{handshakes.log.read_text()[-3000:]}"))
+    return good
+
+
 def tls(build):
-    """This kernel's client mounts with xprtsec=tls and mtls, and comes back by itself when its connection is gone; in clear it may not."""
+    """Every procedure over UDP, routed by the program; then this kernel's client mounts with xprtsec=tls and mtls, and comes back by itself
+    when its connection is gone; in clear it may not. In one ensemble, since to bring one up takes an emulated machine minutes."""
     with tempfile.TemporaryDirectory(prefix="slice-tls-", dir="/dev/shm") as name:
-        folder = pathlib.Path(name)
-        certificates = encryption.Certificates(folder, "10.77.0.1")
-        config = folder / "ensemble.toml"
-        config.write_text(certificates.into(targets.with_lines((ROOT / "deploy/local/ensemble.toml").read_text(), "[[export]]", 'xprtsec = ["tls", "mtls"]')))
-        with targets.Slice("kernel", "/dev/shm/kernel", build / "bin", own=True, config=config, shape={"patience": PATIENCE}) as target:
-            with Handshakes(build, target.netns, certificates) as handshakes:
-                codes = {policy: mounts_with(target, policy, folder) for policy in ("tls", "mtls", "none")}
-            metrics = target.metrics(target.proxy, "--timeout", str(PATIENCE))
-            counts = {how: metrics.get(f'proxy_tls_connections_total{{certificate="{how}"}}', 0) for how in ("yes", "no")}
-            good = codes["tls"] == codes["mtls"] == 0 and codes["none"] == 1 and counts["yes"] > 0
-            print(f"{'ok' if good else 'not ok'} mounts by xprtsec=: {codes}, connections of the last proxy by certificate: {counts}"
-                  + ("" if good else f"\n{handshakes.log.read_text()[-3000:]}"))
-            return good
+        certificates = encryption.Certificates(pathlib.Path(name), "10.77.0.1")
+        config = certificates.folder / "ensemble.toml"
+        config.write_text(certificates.into((ROOT / "deploy/local/ensemble.toml").read_text()))
+        return ensemble(build, "generic", lambda target: over_udp(build, target) and takes_tls_alone(target) and encrypted_mounts(build, target, certificates),
+                        config=config)
 
 
 STEPS = {"tls": tls, "shared": shared, "load": load, "packets": packets, "generic": generic, "native": native,

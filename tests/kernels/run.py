@@ -10,7 +10,8 @@
 
 Steps: load (verified, attached natively and generically, refused), packets (the packet tests), generic and native (an
 ensemble in namespaces, each procedure over UDP; generic: over TCP as well), ipv6 (native) and ipv6-generic (the
-same over UDP and IPv6), shared (two proxies that share the clients, over TCP), tls (the kernel's own client mounts with xprtsec=, from Linux 6.5 on). Packages are downloaded and unpacked in $SLICE_CACHE/kernels (default ~/.cache/slice/kernels), not installed.
+same over UDP and IPv6), shared (two proxies that share the clients, over TCP), tls (generic: the same over UDP,
+and the kernel's own client mounts with xprtsec=, from Linux 6.5 on). Packages are downloaded and unpacked in $SLICE_CACHE/kernels (default ~/.cache/slice/kernels), not installed.
 Needs root, qemu-system-x86, busybox-static, kmod.
 Exit code 1 when a step failed; 77 when a kernel could not be had, and nothing failed.
 """
