@@ -21,11 +21,12 @@ class Daemon {
         keys_(config),
         front_(options.front, notify,
                {.read_again = [this] { read_files_again(); },
-                .finish = [this] { link_.finish(); },
-                .busy = [this] { return link_.running() > 0; },
+                .finish = [this] { finish(); },
+                .busy = [this] { return link_.running() + aoe_.running() > 0; },
                 .flush_all = [this] { return flush_all(); }}),
         path_(front_.loop(), config, keys_, front_.metrics()),
-        link_(front_.loop(), front_.metrics(), options.link) {}
+        link_(front_.loop(), front_.metrics(), options.link),
+        aoe_(front_.loop(), front_.metrics(), options.aoe) {}
 
   int run() {
     spawn(begin());
@@ -38,7 +39,8 @@ class Daemon {
   }
   Task<Status> start();
   Status load_tls();
-  Status open_link();
+  Status serve_by_others();
+  void finish();
   void read_files_again();
   Task<Status> flush_all() { co_return volumes_ == nullptr ? Status{} : co_await volumes_->flush_all(); }
 
@@ -51,6 +53,7 @@ class Daemon {
   std::unique_ptr<rpc::Tls> tls_;
   std::unique_ptr<VolumeTable> volumes_;
   LinkPorts link_;
+  AoePorts aoe_;
 };
 
 Status Daemon::load_tls() {
@@ -62,10 +65,16 @@ Status Daemon::load_tls() {
   return {};
 }
 
-Status Daemon::open_link() {
+// Than NBD.
+Status Daemon::serve_by_others() {
   SLICE_RETURN_IF_ERROR(link_.open());
   link_.serve(*volumes_);
-  return {};
+  return aoe_.serve(*volumes_);
+}
+
+void Daemon::finish() {
+  link_.finish();
+  aoe_.finish();
 }
 
 Task<Status> Daemon::start() {
@@ -83,7 +92,7 @@ Task<Status> Daemon::start() {
   nbd.tls = tls_.get();
   nbd.certificates = !options_.tls.authority.empty();
   nbd.only_tls = options_.only_tls || nbd.certificates;
-  co_return front_.serve(*volumes_, std::move(nbd), [this] { return open_link(); });
+  co_return front_.serve(*volumes_, std::move(nbd), [this] { return serve_by_others(); });
 }
 
 void Daemon::read_files_again() {

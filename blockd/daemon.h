@@ -5,6 +5,7 @@
 #include <string>
 
 #include "block/front_options.h"
+#include "blockd/aoe_ports.h"
 #include "blockd/link_ports.h"
 #include "common/config.h"
 #include "service/notify.h"
@@ -17,6 +18,7 @@ struct DaemonOptions {
   TlsConfig tls;  // that NBD clients may ask for; else there is none
   bool only_tls = false;
   LinkOptions link;
+  AoeOptions aoe;
 };
 
 // Until a signal ends it; the exit code. `config`: with the members that there are.

@@ -1,6 +1,8 @@
 // slice-blockd: serves raw volumes to block clients (docs/raw-volumes.md).
+#include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "block/raw_volumes.h"
 #include "blockd/daemon.h"
@@ -15,8 +17,27 @@ constexpr int kBadUsage = 2;
 
 struct Words {
   std::string config = "/etc/slice/ensemble.toml";
-  std::vector<std::string> link_udp;
+  std::vector<std::string> link_udp, aoe_disks, aoe_clients;
 };
+
+Status take_aoe(const Words& words, AoeOptions& out) {
+  for (const std::string& text : words.aoe_disks) {
+    auto disk = parse_aoe_disk(text);
+    if (!disk) return fail(std::move(disk.error()));
+    const auto same = [&](const aoe::Disk& other) { return other.place == disk->place; };
+    if (std::ranges::any_of(out.disks, same))
+      return fail(Errc::kInvalid, "--aoe: two volumes at {}", aoe::to_string(disk->place));
+    out.disks.push_back(std::move(*disk));
+  }
+  for (const std::string& text : words.aoe_clients) {
+    auto client = link::parse_hardware_address(text);
+    if (!client) return fail(std::move(client.error()));
+    out.clients.push_back(*client);
+  }
+  if (out.used() && (out.interfaces.empty() || out.disks.empty() || out.clients.empty()))
+    return fail(Errc::kInvalid, "AoE needs all of --aoe-interface, --aoe and --aoe-client");
+  return {};
+}
 
 Status take_words(const Words& words, const FrontWords& front, DaemonOptions& out) {
   auto taken = front.take();
@@ -28,9 +49,11 @@ Status take_words(const Words& words, const FrontWords& front, DaemonOptions& ou
     out.link.udp.push_back(*at);
   }
   for (const std::string& name : out.front.volumes) SLICE_RETURN_IF_ERROR(check_volume_name(name));
-  if (out.front.listen.empty() && out.front.paths.empty() && !out.link.used())
+  SLICE_RETURN_IF_ERROR(take_aoe(words, out.aoe));
+  if (out.front.listen.empty() && out.front.paths.empty() && !out.link.used() && !out.aoe.used())
     return fail(Errc::kInvalid,
-                "nothing to serve at: --listen ADDRESS, --unix PATH, --link-udp or --link-interface");
+                "nothing to serve at: --listen ADDRESS, --unix PATH, --link-udp, --link-interface or "
+                "--aoe-interface");
   if (out.link.used() && out.link.keys.empty())
     return fail(Errc::kInvalid, "the link needs --link-key FILE, which its clients have, too");
   if (out.only_tls && !out.tls.used()) return fail(Errc::kInvalid, "--only-tls needs --tls-certificate");
@@ -57,6 +80,11 @@ int main(int argc, char** argv) {
                  "where the link is served by Ethernet frames; needs CAP_NET_RAW");
   app.add_option("--link-key", options.link.keys,
                  "file of a key that clients of the link have; several, while it is exchanged");
+  app.add_option("--aoe", words.aoe_disks,
+                 "SHELF.SLOT=VOLUME, e.g. 7.1=vm1: serves it so by ATA over Ethernet");
+  app.add_option("--aoe-interface", options.aoe.interfaces,
+                 "where that is served; needs CAP_NET_RAW, and a network of trusted hosts alone");
+  app.add_option("--aoe-client", words.aoe_clients, "Ethernet address of a client, which alone are served");
   app.footer(
       "SIGHUP: reads keys and certificates again, and lets volumes be opened that were opened elsewhere.\n"
       "Exit codes: 0 ended by SIGTERM or SIGINT; 1 failed; 2 wrong usage or configuration.");

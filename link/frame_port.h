@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@ class Address {
     std::copy_n(bytes.begin(), size_, bytes_.begin());
   }
   ByteView view() const { return {bytes_.data(), size_}; }
+  auto operator<=>(const Address&) const = default;
 
  private:
   std::array<std::uint8_t, kMost> bytes_{};

@@ -15,54 +15,22 @@
 #include "link/frame.h"
 #include "link/initiator.h"
 #include "link/target.h"
+#include "link/testing/checked_device.h"
 #include "link/testing/simulated_wire.h"
 
 namespace {
 
 using namespace slice;
 using namespace slice::link;
+using slice::link::testing::CheckedDevice;
+using slice::link::testing::OneDevice;
+using slice::link::testing::require;
 using slice::link::testing::SimulatedWire;
 
 constexpr Key kKey{1, 2, 3};
 constexpr std::uint8_t kTarget = 1, kInitiator = 2;
-constexpr std::size_t kVolume = 64 << 10, kSessionBytes = 256 << 10;
+constexpr std::size_t kVolume = CheckedDevice::kSize, kSessionBytes = 256 << 10;
 constexpr std::size_t kFuzzedHead = 24;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-class CheckedDevice : public block::Device {
- public:
-  explicit CheckedDevice(Loop& loop) : loop_(loop) {}
-  std::uint64_t size() const override { return kVolume; }
-  Task<Status> read(std::uint64_t offset, ByteSpan into) override { return take(offset, into.size()); }
-  Task<Status> write(std::uint64_t offset, Buffer data, bool) override { return take(offset, data.size()); }
-  Task<Status> write_zeroes(std::uint64_t offset, std::uint64_t length, bool, block::Room) override {
-    return take(offset, length);
-  }
-  Task<Status> flush() override { return take(0, 0); }
-
- private:
-  Task<Status> take(std::uint64_t offset, std::uint64_t length) {
-    require(offset <= kVolume && length <= kVolume - offset);
-    co_await loop_.sleep(std::chrono::microseconds(offset % 64));
-    co_return Status{};
-  }
-  Loop& loop_;
-};
-
-class OneDevice : public block::Devices {
- public:
-  explicit OneDevice(Loop& loop) : loop_(loop) {}
-  std::vector<std::string> names() const override { return {"a"}; }
-  Task<Result<std::shared_ptr<block::Device>>> open(std::string) override {
-    co_return std::make_shared<CheckedDevice>(loop_);
-  }
-
- private:
-  Loop& loop_;
-};
 
 // Of the input a frame's fields, small where the protocol's are, and its data: a few bytes or a block.
 bool next_frame(ByteView& input, Head& head, Buffer& data) {

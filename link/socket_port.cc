@@ -46,10 +46,10 @@ std::size_t mtu_towards(rpc::Endpoint there) {
   return mtu > 0 ? static_cast<std::size_t>(mtu) : kUsualMtu;
 }
 
-sockaddr_ll link_address(int interface) {
+sockaddr_ll address_on(int interface, EtherType type) {
   sockaddr_ll at{};
   at.sll_family = AF_PACKET;
-  at.sll_protocol = htons(kLinkEtherType);
+  at.sll_protocol = htons(type.number);
   at.sll_ifindex = interface;
   return at;
 }
@@ -87,14 +87,17 @@ Result<HardwareAddress> parse_hardware_address(std::string_view text) {
   return out;
 }
 
-SocketPort::SocketPort(rpc::EpollLoop& loop, Metrics& metrics, int fd, int interface, std::size_t largest)
+SocketPort::SocketPort(rpc::EpollLoop& loop, Metrics& metrics, int fd, int interface, EtherType type,
+                       std::size_t largest)
     : loop_(loop),
-      sent_(metrics.counter("link_frames_sent_total", "frames of the link that went out")),
-      dropped_(metrics.counter("link_frames_dropped_total",
-                               "frames of the link that did not go out, since too many waited or the system "
-                               "refused")),
+      sent_(metrics.counter("link_frames_sent_total", "frames of the link, and of AoE, that went out")),
+      dropped_(
+          metrics.counter("link_frames_dropped_total",
+                          "frames of the link, and of AoE, that did not go out, since too many waited or "
+                          "the system refused")),
       fd_(fd),
       interface_(interface),
+      type_(type),
       largest_(largest),
       batch_(std::make_unique<Batch>()),
       self_(std::make_shared<SocketPort*>(this)) {
@@ -124,17 +127,17 @@ Result<std::unique_ptr<SocketPort>> SocketPort::udp(rpc::EpollLoop& loop, Metric
   forbid_fragments(*fd, v4);
   const std::size_t heads = kUdpHead + (v4 ? kIpv4Head : kIpv6Head);
   const std::size_t largest = towards ? std::min(mtu_towards(*towards) - heads, kMostUdp) : kMostUdp;
-  return std::unique_ptr<SocketPort>(new SocketPort(loop, metrics, *fd, 0, largest));
+  return std::unique_ptr<SocketPort>(new SocketPort(loop, metrics, *fd, 0, {}, largest));
 }
 
 Result<std::unique_ptr<SocketPort>> SocketPort::ethernet(rpc::EpollLoop& loop, Metrics& metrics,
-                                                         const std::string& interface) {
+                                                         const std::string& interface, EtherType type) {
   const int fd = ::socket(AF_PACKET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return fail(system_error("cannot make a socket for Ethernet frames").error());
   ifreq own{};
   interface.copy(own.ifr_name, sizeof own.ifr_name - 1);
   const int index = static_cast<int>(if_nametoindex(interface.c_str()));
-  const sockaddr_ll at = link_address(index);
+  const sockaddr_ll at = address_on(index, type);
   if (index == 0 || ::ioctl(fd, SIOCGIFMTU, &own) != 0 ||
       ::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) {
     Status status = system_error(fmt::format("interface '{}'", interface));
@@ -142,7 +145,7 @@ Result<std::unique_ptr<SocketPort>> SocketPort::ethernet(rpc::EpollLoop& loop, M
     return fail(std::move(status.error()));
   }
   return std::unique_ptr<SocketPort>(
-      new SocketPort(loop, metrics, fd, index, static_cast<std::size_t>(own.ifr_mtu)));
+      new SocketPort(loop, metrics, fd, index, type, static_cast<std::size_t>(own.ifr_mtu)));
 }
 
 // The kernel counts a frame with its bookkeeping, in memory of powers of two.
@@ -156,7 +159,7 @@ Address SocketPort::address_of(rpc::Endpoint at) {
 }
 
 Address SocketPort::address_of(const HardwareAddress& at) const {
-  sockaddr_ll to = link_address(interface_);
+  sockaddr_ll to = address_on(interface_, type_);
   to.sll_halen = static_cast<std::uint8_t>(at.size());
   std::ranges::copy(at, to.sll_addr);
   return address_of_bytes(to);
@@ -187,6 +190,10 @@ void SocketPort::on_events(std::uint32_t events) {
   if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) receive();
 }
 
+bool SocketPort::is_for_us(unsigned char packet_type) const {
+  return packet_type == PACKET_HOST || (type_.broadcasts && packet_type == PACKET_BROADCAST);
+}
+
 void SocketPort::receive() {
   const std::size_t each = largest_ + 1;  // one more, to see what is too long
   const std::shared_ptr<SocketPort*> self = self_;
@@ -209,7 +216,7 @@ void SocketPort::receive() {
       } else {
         sockaddr_ll from{};
         std::memcpy(&from, batch_->names[i].data(), sizeof from);
-        if (from.sll_pkttype != PACKET_HOST || from.sll_halen != sizeof(HardwareAddress)) continue;
+        if (!is_for_us(from.sll_pkttype) || from.sll_halen != sizeof(HardwareAddress)) continue;
         HardwareAddress mac{};
         std::copy_n(from.sll_addr, mac.size(), mac.begin());
         taker_(address_of(mac), frame);

@@ -1,5 +1,6 @@
 // SocketPort: frames of the link over a socket: UDP datagrams, or Ethernet frames of a type of our own, which
-// no router carries and no other program takes. Both with sendmmsg(2) and recvmmsg(2).
+// no router carries and no other program takes; or those of another protocol (aoe/target.h). All with
+// sendmmsg(2) and recvmmsg(2).
 #ifndef SLICE_LINK_SOCKET_PORT_H
 #define SLICE_LINK_SOCKET_PORT_H
 
@@ -23,8 +24,12 @@
 namespace slice::link {
 
 inline constexpr std::uint16_t kLinkPort = 10810;
+struct EtherType {
+  std::uint16_t number = 0;
+  bool broadcasts = false;  // whether those to everybody are taken, too
+};
 // IEEE 802's "local experimental EtherType 1".
-inline constexpr std::uint16_t kLinkEtherType = 0x88b5;
+inline constexpr EtherType kLinkEtherType{.number = 0x88b5};
 
 using HardwareAddress = std::array<std::uint8_t, 6>;
 Result<HardwareAddress> parse_hardware_address(std::string_view text);  // "02:00:00:00:00:01"
@@ -38,7 +43,8 @@ class SocketPort : public FramePort {
                                                  std::optional<rpc::Endpoint> towards = {});
   // Needs CAP_NET_RAW. Frames are no longer than the interface takes.
   static Result<std::unique_ptr<SocketPort>> ethernet(rpc::EpollLoop& loop, Metrics& metrics,
-                                                      const std::string& interface);
+                                                      const std::string& interface,
+                                                      EtherType type = kLinkEtherType);
   ~SocketPort() override;
 
   void set_taker(Taker taker) override { taker_ = std::move(taker); }
@@ -58,9 +64,12 @@ class SocketPort : public FramePort {
     Buffer frame;
   };
   struct Batch;
-  SocketPort(rpc::EpollLoop& loop, Metrics& metrics, int fd, int interface, std::size_t largest);
+  // `interface`: of Ethernet frames of that type; 0: UDP.
+  SocketPort(rpc::EpollLoop& loop, Metrics& metrics, int fd, int interface, EtherType type,
+             std::size_t largest);
   void on_events(std::uint32_t events);
   void receive();
+  bool is_for_us(unsigned char packet_type) const;
   void flush();
   // How many of the first went out or are given up; 0: later.
   std::size_t send_some();
@@ -68,7 +77,8 @@ class SocketPort : public FramePort {
 
   rpc::EpollLoop& loop_;
   Counter &sent_, &dropped_;
-  const int fd_, interface_;  // 0: none
+  const int fd_, interface_;
+  const EtherType type_;
   const std::size_t largest_;
   std::size_t buffer_ = 0;  // bytes of the kernel's, as it counts them
   Taker taker_;

@@ -7,8 +7,6 @@
 namespace slice::storagenode {
 namespace {
 
-using Mode = RangeLock::Mode;
-
 constexpr Duration kRemovedMemory = std::chrono::seconds(60);
 constexpr std::size_t kMaxRemoved = 100'000;
 constexpr std::size_t kMarkedAhead = 64;           // granules marked at once before a sequential writer
@@ -32,7 +30,8 @@ Task<Result<ObjectStore::Read>> ObjectStore::read(ObjectName name, std::uint64_t
   if (!object) co_return fail(object.error());
   Object& of = **object;
   if (!of.exists || offset >= of.end || into.empty()) co_return Read{0, of.end, of.epoch, of.mtime};
-  auto held = co_await of.lock.acquire(offset / kBlock, (offset + into.size() - 1) / kBlock, Mode::kShared);
+  auto held = co_await of.lock.acquire(offset / kBlock, (offset + into.size() - 1) / kBlock,
+                                       RangeLock::Mode::kShared);
   if (offset >= of.end) co_return Read{0, of.end, of.epoch, of.mtime};
   std::size_t n = std::min<std::uint64_t>(into.size(), of.end - offset);
   prefetch(of, offset, offset + n);
@@ -104,7 +103,7 @@ Task<Result<ObjectStore::Written>> ObjectStore::write(ObjectName name, std::uint
 Task<Result<ObjectStore::Written>> ObjectStore::write_locked(Object& object, std::uint64_t offset,
                                                              ByteView bytes, const WriteOptions& options) {
   std::uint64_t end = offset + bytes.size();
-  auto held = co_await object.lock.acquire(offset / kBlock, (end - 1) / kBlock, Mode::kExclusive);
+  auto held = co_await object.lock.acquire(offset / kBlock, (end - 1) / kBlock, RangeLock::Mode::kExclusive);
   if (!object.exists) {
     if (!options.may_make) co_return fail(Errc::kNotFound, "object {}: none here", to_string(object.name));
     if (removed_lately(object.name)) {
@@ -241,7 +240,7 @@ Task<Result<ObjectStore::Committed>> ObjectStore::commit(ObjectName name) {
   Object& of = **object;
   {
     // Behind whoever heals it: an answer must not overtake the new verifier.
-    auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kShared);
+    auto held = co_await of.lock.acquire(0, kAllBlocks, RangeLock::Mode::kShared);
   }
   co_await crash_.reach("object.committing");
   if (auto status = co_await sync_range(of, 0, kAllBlocks); !status) {
@@ -259,7 +258,7 @@ Task<Result<ObjectStore::Committed>> ObjectStore::commit(ObjectName name) {
 // what the page cache has once more, makes checksums fit it, and has the verifier renewed, all before anybody
 // else may touch the object. An object that cannot be healed answers kIo until the process starts again.
 Task<Status> ObjectStore::heal(Object& object) {
-  auto held = co_await object.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  auto held = co_await object.lock.acquire(0, kAllBlocks, RangeLock::Mode::kExclusive);
   std::vector<Use<OpenSegment>> failed;
   for (auto& [index, open] : object.open) {
     if (open->segment.sync_failed()) failed.emplace_back(open.get());
@@ -304,7 +303,7 @@ Task<Status> ObjectStore::truncate(ObjectName name, std::uint64_t size, Epoch ep
 // What an attempt before has left undone in the file, this one does, and what it left unsynced, this one
 // syncs.
 Task<Status> ObjectStore::truncate_locked(Object& object, std::uint64_t size, Epoch epoch) {
-  auto held = co_await object.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  auto held = co_await object.lock.acquire(0, kAllBlocks, RangeLock::Mode::kExclusive);
   if (!object.exists) {
     if (removed_lately(object.name)) co_return Status{};
     co_return co_await keep_epoch(object, epoch);
@@ -359,7 +358,8 @@ Task<Status> ObjectStore::discard(ObjectName name, std::uint64_t offset, std::ui
   if (!object) co_return fail(object.error());
   Object& of = **object;
   if (!of.exists || offset >= of.end || length == 0) co_return Status{};
-  auto held = co_await of.lock.acquire(offset / kBlock, (offset + length - 1) / kBlock, Mode::kExclusive);
+  auto held =
+      co_await of.lock.acquire(offset / kBlock, (offset + length - 1) / kBlock, RangeLock::Mode::kExclusive);
   std::uint64_t end = std::min(offset + length, of.end);
   while (offset < end) {
     std::uint64_t index = offset / kSegment, within = offset % kSegment;
@@ -413,7 +413,7 @@ Task<Status> ObjectStore::remove(ObjectName name) {
   auto object = co_await table_.get(name);
   if (!object) co_return fail(object.error());
   Object& of = **object;
-  auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  auto held = co_await of.lock.acquire(0, kAllBlocks, RangeLock::Mode::kExclusive);
   note_removed(name);
   co_return co_await remove_locked(of);
 }
@@ -422,7 +422,7 @@ Task<Result<bool>> ObjectStore::renew_empty(ObjectName name, Epoch epoch) {
   auto object = co_await table_.get(name);
   if (!object) co_return fail(object.error());
   Object& of = **object;
-  auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  auto held = co_await of.lock.acquire(0, kAllBlocks, RangeLock::Mode::kExclusive);
   if (!of.exists || of.epoch >= epoch) co_return true;
   auto some = co_await data_locked(of, 0, 1);
   if (!some) co_return fail(std::move(some).error());
@@ -435,7 +435,7 @@ Task<Status> ObjectStore::remove_empty(ObjectName name) {
   auto object = co_await table_.get(name);
   if (!object) co_return fail(object.error());
   Object& of = **object;
-  auto held = co_await of.lock.acquire(0, kAllBlocks, Mode::kExclusive);
+  auto held = co_await of.lock.acquire(0, kAllBlocks, RangeLock::Mode::kExclusive);
   if (!of.exists) co_return Status{};
   auto some = co_await data_locked(of, 0, 1);
   if (!some) co_return fail(std::move(some).error());

@@ -7,7 +7,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr QuotaId kAnn{QuotaKind::kUser, 1001}, kBob{QuotaKind::kUser, 1002}, kStaff{QuotaKind::kGroup, 50};
+constexpr QuotaId kAnnsUse{QuotaKind::kUser, 1001}, kBobsUse{QuotaKind::kUser, 1002},
+    kStaffsUse{QuotaKind::kGroup, 50};
 
 class UsageCountTest : public ::testing::Test {
  protected:
@@ -21,7 +22,7 @@ class UsageCountTest : public ::testing::Test {
     AttributeCell cell;
     cell.self.cell = {site, FileId{std::uint64_t{site.value} << 48 | number}, 1};
     cell.uid = uid;
-    cell.gid = kStaff.id;
+    cell.gid = kStaffsUse.id;
     cell.size = size;
     cell.stored = std::vector<StoredPart>{{1, size}};
     return cell;
@@ -52,15 +53,15 @@ TEST_F(UsageCountTest, CountsWhatThereIsAndFollowsIt) {
       .value();
   count();
   ASSERT_TRUE(usage_.counted());
-  EXPECT_EQ(usage_.of(kAnn), (QuotaUsage{500 * 4096 + 4096 + (1 << 20), 501}));
-  EXPECT_EQ(usage_.of(kBob), (QuotaUsage{500 * 4096, 500}));
-  EXPECT_EQ(usage_.of(kStaff), (QuotaUsage{1001 * 4096 + (1 << 20), 1001}));
+  EXPECT_EQ(usage_.of(kAnnsUse), (QuotaUsage{500 * 4096 + 4096 + (1 << 20), 501}));
+  EXPECT_EQ(usage_.of(kBobsUse), (QuotaUsage{500 * 4096, 500}));
+  EXPECT_EQ(usage_.of(kStaffsUse), (QuotaUsage{1001 * 4096 + (1 << 20), 1001}));
   // Erased; given away; made.
   usage_.changed({SiteId{4}, usage_of(cell_of(SiteId{4}, 1, 1001, 1 << 20)), std::nullopt});
   usage_.changed({SiteId{3}, before, usage_of(cell_of(SiteId{3}, 2, 1002, 4096))});
   usage_.changed({SiteId{3}, std::nullopt, before});
-  EXPECT_EQ(usage_.of(kAnn), (QuotaUsage{501 * 4096, 500}));
-  EXPECT_EQ(usage_.of(kBob), (QuotaUsage{501 * 4096, 501}));
+  EXPECT_EQ(usage_.of(kAnnsUse), (QuotaUsage{501 * 4096, 500}));
+  EXPECT_EQ(usage_.of(kBobsUse), (QuotaUsage{501 * 4096, 501}));
 }
 
 TEST_F(UsageCountTest, SitesComeAndGo) {
@@ -68,22 +69,22 @@ TEST_F(UsageCountTest, SitesComeAndGo) {
   put(SiteId{5}, 1, 1001, 8192);
   usage_.begin(store_, {SiteId{3}}, loop_);
   count();
-  EXPECT_EQ(usage_.of(kAnn), (QuotaUsage{4096, 1}));
+  EXPECT_EQ(usage_.of(kAnnsUse), (QuotaUsage{4096, 1}));
   usage_.came(store_, SiteId{5}, loop_);
   EXPECT_FALSE(usage_.counted());
   usage_.went(SiteId{3});
   count();
   EXPECT_TRUE(usage_.counted());
-  EXPECT_EQ(usage_.of(kAnn), (QuotaUsage{8192, 1}));
+  EXPECT_EQ(usage_.of(kAnnsUse), (QuotaUsage{8192, 1}));
   // One that goes before it is counted.
   usage_.came(store_, SiteId{3}, loop_);
   usage_.went(SiteId{3});
   count();
   EXPECT_TRUE(usage_.counted());
-  EXPECT_EQ(usage_.of(kAnn), (QuotaUsage{8192, 1}));
+  EXPECT_EQ(usage_.of(kAnnsUse), (QuotaUsage{8192, 1}));
   usage_.end();
   EXPECT_FALSE(usage_.counted());
-  EXPECT_EQ(usage_.of(kAnn), QuotaUsage{});
+  EXPECT_EQ(usage_.of(kAnnsUse), QuotaUsage{});
 }
 
 TEST_F(UsageCountTest, NobodyIsCountedUntilSomebodyHasAQuota) {
@@ -91,7 +92,7 @@ TEST_F(UsageCountTest, NobodyIsCountedUntilSomebodyHasAQuota) {
   usage_.came(store_, SiteId{3}, loop_);
   count();
   EXPECT_FALSE(usage_.on());
-  EXPECT_EQ(usage_.of(kAnn), QuotaUsage{});
+  EXPECT_EQ(usage_.of(kAnnsUse), QuotaUsage{});
 }
 
 }  // namespace

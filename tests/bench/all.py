@@ -28,6 +28,7 @@ SHORT = {
     "peers": ["--rounds", "1", "--rates", "200,400", "--warm-up", "0.5", "--interval", "1"],
     "store": ["--rounds", "1", "--megabytes", "64"],
     "block": ["--rounds", "1", "--seconds", "0.2", "--depths", "1,8", "--megabytes", "64"],
+    "aoe": ["--rounds", "1", "--seconds", "0.3", "--depths", "8", "--megabytes", "16"],
     "bigdir": ["--entries", "20000", "--removals", "5000"],
     "figure3": ["--objects", "40", "--servers", "1,2", "--processes", "1,4"],
     "scale": ["--servers", "1,2", "--share", "0.1", "--rate", "200", "--warm-up", "0.5", "--interval", "2", "--clients", "2"],

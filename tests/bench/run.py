@@ -55,6 +55,8 @@ BENCHMARKS = {
               "READ and WRITE of 1 MiB straight to a storage node on a disk, beside fio on the same disk, with CPU per GiB"),
     "block": (command(sys.executable, ROOT / "tests/bench/block.py"),
               "fio on a raw volume by slice-blockd, beside nbdkit and qemu-nbd: rate, latency, CPU at several depths; flushes"),
+    "aoe": (command(sys.executable, ROOT / "tests/bench/aoe.py"),
+            "fio on a raw volume by ATA over Ethernet, with a kernel's own driver, beside vblade: rate, latency, CPU at several depths"),
     "bigdir": (command(sys.executable, ROOT / "tests/bench/bigdir.py"),
                "a directory as it grows to --entries names (1 million): cost of operations, memory, disk; emptying it"),
     "figure3": (command(sys.executable, ROOT / "tests/bench/figure3.py"),

@@ -26,7 +26,7 @@ TRICKLE, FEW = 128 << 10, 50  # bytes a second, and sites of a move that takes m
 KILLS, BETWEEN_SECONDS, AWAY_SECONDS = 8, (1.0, 2.5), 5
 MOVES_SECONDS, SETTLES_SECONDS = 90, 30  # for moves to end, and for what is told and removed by and by
 GUEST_SECONDS, ROUND_SECONDS = 1500, 120  # at the most; of all rounds, and of the last
-PAUSE_MS = 20  # between two operations of a worker of `durability`: clients leave processors to those who move
+PAUSE_MS = 40  # between two operations of a worker of `durability`: clients leave processors to those who move
 BEGIN, END = "/run/slice/control/begin", "/run/slice/control/end"  # in a guest: files that the host makes
 MIRRORED, MAPPED = "mirrored", "block-mapped"  # folders of a guest
 # A round of a guest: it forgets what it has read, and writes anew what it checks, but for a tree that stays.
@@ -50,7 +50,7 @@ while [ ! -e {end} ]; do
     for folder in . {mirrored} {mapped}; do
         python3 {known} check $folder --size 1500000 --seed {seed}$round || exit 1
     done
-    sleep 8
+    sleep 16
 done
 echo "rounds: $round"
 """

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 
+import aoe
 import link
 import uml
 from blockd import PORT, Blockd, fio
@@ -443,6 +444,7 @@ def with_one_copy(scene, first, second, scale):
     strangers(scene, second)
     through_tls(scene, second)
     link.over_the_link(scene, second)
+    aoe.by_aoe(scene, second, first)
     nfs_clients(scene)
     file_system(scene, second)
     changed(scene, second)

@@ -16,7 +16,7 @@ MADE = re.compile(r'\b(counter|gauge|histogram)\(\s*"([a-z][a-z0-9_]*)"\s*,\s*((
 TOTAL = re.compile(r'"([a-z][a-z0-9_]*_total)[{"]')
 DOCUMENTED = re.compile(r"^\| `([a-z][a-z0-9_]*)(?:\{[^`]*\})?` \| (\w+) \| (.*) \|$", re.M)
 NAMED = re.compile(r"\b(?:slice|process)_[a-z0-9_]+")
-FOLDERS = ["common", "rpc", "http", "storage", "service", "dirserver", "smallfile", "storagenode", "coordinator", "proxy", "block", "link", "blockd", "control"]
+FOLDERS = ["common", "rpc", "http", "storage", "service", "dirserver", "smallfile", "storagenode", "coordinator", "proxy", "block", "link", "aoe", "blockd", "control"]
 MONITORING = ROOT / "deploy/monitoring"
 
 

@@ -30,7 +30,8 @@ ALLOWED = {
     "proxy": {"service", "routing", "wire", "rpc", "common", "bpf/shared"},
     "block": {"cli", "proxy", "service", "routing", "wire", "rpc", "common", "bpf/shared"},
     "link": {"cli", "block", "service", "http", "rpc", "common"},
-    "blockd": {"cli", "link", "block", "proxy", "service", "http", "routing", "wire", "rpc", "common", "bpf/shared"},
+    "aoe": {"link", "block", "rpc", "common"},
+    "blockd": {"cli", "aoe", "link", "block", "proxy", "service", "http", "routing", "wire", "rpc", "common", "bpf/shared"},
     "control": {"cli", "block", "proxy", "service", "http", "routing", "wire", "rpc", "storage", "common", "bpf/shared", "bpf/proxy"},
     "hostd": {"control", "proxy", "coordinator", "dirserver", "service", "smallfile", "storagenode"},
     "tests": None,  # may use everything

@@ -14,10 +14,6 @@
 namespace slice::packet {
 namespace {
 
-constexpr uint64_t seconds(uint64_t seconds) {
-  return seconds << 32 | 5;
-}
-
 class HostileTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { xdp_ = new XdpHarness; }

@@ -11,10 +11,6 @@
 namespace slice::packet {
 namespace {
 
-constexpr uint64_t seconds(uint64_t seconds) {
-  return seconds << 32 | 5;
-}
-
 class Ipv6ReplyTest : public Ipv6Test {
  protected:
   static Bytes attributes(uint64_t size) {

@@ -126,6 +126,10 @@ struct Attributes {
   uint64_t mtime = 0;
   uint64_t ctime = 0;
 };
+// As a time of Attributes: so many seconds, and a few nanoseconds.
+constexpr uint64_t seconds(uint64_t seconds) {
+  return seconds << 32 | 5;
+}
 Bytes fattr3(const Attributes& attributes);
 Attributes read_fattr3(std::span<const uint8_t> wire);
 

@@ -10,7 +10,7 @@ using LockProcedure = nlm4::Procedure;
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t kFirstLocker = 0x0a4d01c0;  // 10.77.1.192
-constexpr std::uint16_t kManagerPort = 700, kCallsPort = 701;
+constexpr std::uint16_t kManagerPort = 700, kLockerPort = 701;
 constexpr std::uint32_t kSender = 0xffffffff;  // no server
 constexpr Duration kTry = 3s, kTryPause = 50ms, kPoll = 400ms;
 constexpr std::uint64_t kBytes = 8;  // of each file that are locked, in pieces
@@ -37,7 +37,7 @@ Locker::Locker(SimEnsemble& ensemble, HeldLocks& held, unsigned number)
       random_(ensemble.random().fork("locker")),
       loop_(ensemble.loop()),
       calls_(loop_, ensemble.network(),
-             {.self = {kFirstLocker + number, kCallsPort},
+             {.self = {kFirstLocker + number, kLockerPort},
               .member = true,
               .sender = kSender,
               .first_xid = static_cast<std::uint32_t>(random_.next())}),
@@ -46,7 +46,7 @@ Locker::Locker(SimEnsemble& ensemble, HeldLocks& held, unsigned number)
   manager_.serve(dispatcher_);
   // What was refused is remembered in memory alone: a copy that comes after a server's death is carried out
   // (docs/testing.md).
-  ensemble.network().set_stream({kFirstLocker + number, kCallsPort});
+  ensemble.network().set_stream({kFirstLocker + number, kLockerPort});
 }
 
 Task<rpc::Outcome> Locker::handle(const rpc::Call& call, rpc::XdrWriter& results) {

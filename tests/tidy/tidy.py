@@ -20,7 +20,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 CACHE = pathlib.Path(os.environ.get("SLICE_CACHE", pathlib.Path.home() / ".cache/slice")) / "tidy"
-TOGETHER = 32  # sources at most, for the sake of memory
+TOGETHER = 64  # sources at most, for the sake of memory
 
 
 def closure(path, seen):
