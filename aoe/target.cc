@@ -31,6 +31,10 @@ constexpr std::uint8_t kActive = 0xff;  // of CHECK POWER MODE
 constexpr std::string_view kModel = "Slice raw volume";
 // Who asks what a disk is has it opened anew where nobody has used it for so long.
 constexpr Duration kUnused = std::chrono::seconds(1);
+// Linux asks for blocks of so many bytes, in frames that come one by one: what ends within one waits for the
+// next frame, so long at most.
+constexpr std::uint64_t kBlock = 4096;
+constexpr Duration kHeld = std::chrono::microseconds(20);
 
 enum class Kind { kRead, kWrite, kFlush, kIdentify, kCheckPower };
 bool moves_bytes(Kind kind) {
@@ -78,8 +82,10 @@ Request counted_as(Kind kind) {
 struct Group {
   Kind kind{};
   std::uint64_t offset = 0, length = 0;  // bytes of the volume
+  MonoTime came{};                       // the first of them
   Buffer data;                           // of writes
   std::vector<Asked> asked;
+  bool within_block() const { return moves_bytes(kind) && (offset + length) % kBlock != 0; }
 };
 
 std::uint64_t offset_of(const Ata& ata) {
@@ -131,7 +137,7 @@ class TargetCore : public std::enable_shared_from_this<TargetCore> {
     const Disk disk;
     std::shared_ptr<block::Device> device;
     block::RangeQueue writes;
-    std::vector<Group> came;                              // in this round
+    std::vector<Group> came;                              // and have not begun
     std::map<Client, std::set<std::uint32_t>> under_way;  // tags
     std::size_t operations = 0;                           // under way
     MonoTime used{};                                      // when the last of them began, but for IDENTIFY
@@ -145,6 +151,7 @@ class TargetCore : public std::enable_shared_from_this<TargetCore> {
   bool admit(Served& served, const Asked& asked);
   void put(Served& served, Kind kind, const Asked& asked, ByteView data);
   void begin_round();
+  void hold_last(Served& served, std::vector<Group>& groups);
   Task<void> carry_out(std::shared_ptr<TargetCore> self, Served& served, Group group);
   Task<Status> carry_out_on(const std::shared_ptr<block::Device>& device, Served& served, Group& group);
   Task<Result<std::shared_ptr<block::Device>>> open(Served& served, Kind kind);
@@ -165,7 +172,7 @@ class TargetCore : public std::enable_shared_from_this<TargetCore> {
   std::set<Client> clients_;
   Loop::RoundEnd round_end_;
   std::size_t running_ = 0;
-  bool stopped_ = false;
+  bool stopped_ = false, holds_ = false;
 };
 
 TargetCore::TargetCore(Loop& loop, Metrics& metrics, block::Devices& devices, TargetOptions options)
@@ -310,7 +317,9 @@ void TargetCore::put(Served& served, Kind kind, const Asked& asked, ByteView dat
   const bool follows = last != nullptr && length > 0 && last->kind == kind &&
                        last->asked[0].from == asked.from && last->offset + last->length == offset &&
                        last->length + length <= options_.together;
-  if (!follows) served.came.push_back({.kind = kind, .offset = offset, .length = 0, .data = {}, .asked = {}});
+  if (!follows)
+    served.came.push_back(
+        {.kind = kind, .offset = offset, .length = 0, .came = loop_.now(), .data = {}, .asked = {}});
   Group& group = served.came.back();
   group.length += length;
   if (kind == Kind::kWrite) group.data.append(data.first(static_cast<std::size_t>(length)));
@@ -320,9 +329,24 @@ void TargetCore::put(Served& served, Kind kind, const Asked& asked, ByteView dat
 
 void TargetCore::begin_round() {
   for (const auto& served : disks_) {
-    for (Group& group : std::exchange(served->came, {}))
-      spawn(carry_out(shared_from_this(), *served, std::move(group)));
+    std::vector<Group> groups = std::exchange(served->came, {});
+    hold_last(*served, groups);
+    for (Group& group : groups) spawn(carry_out(shared_from_this(), *served, std::move(group)));
   }
+}
+
+// No other one gets more.
+void TargetCore::hold_last(Served& served, std::vector<Group>& groups) {
+  if (groups.empty() || !groups.back().within_block() || loop_.now() - groups.back().came >= kHeld) return;
+  served.came.push_back(std::move(groups.back()));
+  groups.pop_back();
+  if (std::exchange(holds_, true)) return;
+  loop_.after(kHeld, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->holds_ = false;
+    self->begin_round();
+  });
 }
 
 Task<void> TargetCore::carry_out(std::shared_ptr<TargetCore> self, Served& served, Group group) {

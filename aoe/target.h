@@ -6,8 +6,8 @@
 // of trusted hosts, and clients are named by their addresses. It has no word either by which clients would
 // have data made durable that Linux used: each write is durable when it is answered.
 //
-// What clients send at once is done at once: neighbours of one kind are one operation. Writes that overlap
-// are done in the order that they came.
+// What clients send at once is done at once: neighbours of one kind are one operation, and those of a block
+// of 4 KiB wait for one another for a moment. Writes that overlap are done in the order that they came.
 #ifndef SLICE_AOE_TARGET_H
 #define SLICE_AOE_TARGET_H
 

@@ -215,6 +215,21 @@ TEST_F(AoeTarget, NeighboursAreOneOperation) {
   EXPECT_EQ(count("aoe_read_bytes_total"), 16U * 1024);
 }
 
+TEST_F(AoeTarget, ABlockIsOneOperationThoughItsFramesComeOneByOne) {
+  std::vector<std::uint32_t> tags;
+  for (std::uint8_t i = 0; i < 4; ++i) {
+    tags.push_back(client_.write(8 + i * 2U, i + 1));
+    loop_.advance(5us);
+  }
+  loop_.advance(5ms);
+  for (const auto tag : tags) ASSERT_TRUE(client_.answered(tag) && client_.of(tag).good());
+  EXPECT_EQ(disks_.disks["vm"]->writes, 1);
+  const auto alone = client_.write(2, 9);  // the rest of its block does not come
+  loop_.advance(5ms);
+  EXPECT_TRUE(client_.of(alone).good());
+  EXPECT_EQ(disks_.disks["vm"]->writes, 2);
+}
+
 TEST_F(AoeTarget, WritesThatOverlapAreDoneAsTheyCame) {
   for (std::uint8_t i = 1; i < 100; ++i) client_.write(i % 2, i);
   loop_.advance(200ms);

@@ -29,7 +29,7 @@ PATTERNS = {name: pattern for name, pattern in block.PATTERNS.items() if name !=
 SHELVES = {"slice": 7, "vblade": 8, "vblade_sync": 9}
 LEG = 105  # of the host that has slice-blockd
 GUEST_SECONDS = 3000
-FOUND = "disk={disk}; n=0; until test -b $disk && test $(blockdev --getsize64 $disk) -gt 0; do n=$((n + 1)); test $n -lt 400; sleep 0.1; done"
+FOUND = "disk={disk}; tries=0; until test -b $disk && test $(blockdev --getsize64 $disk) -gt 0; do tries=$((tries + 1)); test $tries -lt 400 || break; sleep 0.1; done; test -b $disk"
 
 
 def disk(system):
