@@ -45,6 +45,9 @@ endif()
 # Sources of a folder are compiled together, sixteen at a time, but in the preset `dev`: half of the time that they take is
 # headers, which is then taken once. So what a source has for itself has a name that no other of its folder has.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
+if(SLICE_SANITIZE)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 32)  # nobody waits there for one source that has changed
+endif()
 
 # Two thirds of what a source takes to compile are headers of the standard library, {fmt} and GoogleTest: they are
 # compiled once. So tests/layers/check_includes.py has to show that every file includes what it uses.

@@ -9,7 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr TreeId kHome{0xfffe}, kInner{3};
-const Credential kAnn{1001, 50, {}};
+const Credential kUser{1001, 50, {}};
 
 class TreesTest : public DirectoryFixture {
  protected:
@@ -22,7 +22,7 @@ class TreesTest : public DirectoryFixture {
     open.mode = 0777;
     EXPECT_EQ(setattr(root(), open), NfsStatus::kOk);
     home_ = make_tree(root(), "home", kHome);
-    out_ = mkdir(root(), "out", kAnn, 0777).handle;
+    out_ = mkdir(root(), "out", kUser, 0777).handle;
   }
   void change(const std::function<void(Settings&)>& how) {
     Settings next = *settings_.get();
@@ -70,7 +70,7 @@ TEST_F(TreesTest, WhatIsMadeInOneIsOfIt) {
   EXPECT_EQ(tree_of(root()), TreeId{});
   EXPECT_EQ(tree_of(out_), TreeId{});
   EXPECT_EQ(tree_of(home_), kHome);
-  const Handle below = mkdir(home_, "d", kAnn).handle, file = create(below, "f", kAnn).handle;
+  const Handle below = mkdir(home_, "d", kUser).handle, file = create(below, "f", kUser).handle;
   EXPECT_EQ(tree_of(below), kHome);
   EXPECT_EQ(tree_of(file), kHome);
   EXPECT_EQ(lookup(below, "f").handle, file);
@@ -94,7 +94,7 @@ TEST_F(TreesTest, NoClientMakesOneOrTakesOneAway) {
   EXPECT_EQ(rename(root(), "mine", root(), "home"), NfsStatus::kAcces);
   EXPECT_EQ(getattr(home_), NfsStatus::kOk);
   nfs3::WccData wcc;
-  create(home_, "f", kAnn);
+  create(home_, "f", kUser);
   EXPECT_EQ(as_the_ensemble(Procedure::kRmdir, nfs3::RmdirArgs{above, "home"}, wcc), NfsStatus::kNotEmpty);
   EXPECT_EQ(remove(home_, "f"), NfsStatus::kOk);
   EXPECT_EQ(as_the_ensemble(Procedure::kRmdir, nfs3::RmdirArgs{above, "home"}, wcc), NfsStatus::kOk);
@@ -102,20 +102,20 @@ TEST_F(TreesTest, NoClientMakesOneOrTakesOneAway) {
 }
 
 TEST_F(TreesTest, NothingGoesFromOneToAnother) {
-  const Handle in = create(home_, "in", kAnn).handle, out = create(out_, "out", kAnn).handle;
-  mkdir(home_, "d", kAnn);
-  EXPECT_EQ(rename(home_, "in", out_, "x", kAnn), NfsStatus::kXdev);
-  EXPECT_EQ(rename(out_, "out", home_, "x", kAnn), NfsStatus::kXdev);
-  EXPECT_EQ(rename(home_, "d", out_, "x", kAnn), NfsStatus::kXdev);
-  EXPECT_EQ(link(in, out_, "x", kAnn), NfsStatus::kXdev);
-  EXPECT_EQ(link(out, home_, "x", kAnn), NfsStatus::kXdev);
-  EXPECT_EQ(rename(home_, "in", lookup(home_, "d").handle, "y", kAnn), NfsStatus::kOk);
-  EXPECT_EQ(link(in, home_, "z", kAnn), NfsStatus::kOk);
+  const Handle in = create(home_, "in", kUser).handle, out = create(out_, "out", kUser).handle;
+  mkdir(home_, "d", kUser);
+  EXPECT_EQ(rename(home_, "in", out_, "x", kUser), NfsStatus::kXdev);
+  EXPECT_EQ(rename(out_, "out", home_, "x", kUser), NfsStatus::kXdev);
+  EXPECT_EQ(rename(home_, "d", out_, "x", kUser), NfsStatus::kXdev);
+  EXPECT_EQ(link(in, out_, "x", kUser), NfsStatus::kXdev);
+  EXPECT_EQ(link(out, home_, "x", kUser), NfsStatus::kXdev);
+  EXPECT_EQ(rename(home_, "in", lookup(home_, "d").handle, "y", kUser), NfsStatus::kOk);
+  EXPECT_EQ(link(in, home_, "z", kUser), NfsStatus::kOk);
   EXPECT_EQ(names(out_), std::vector<std::string>{"out"});
 }
 
 TEST_F(TreesTest, ItsOwnExportsCountInIt) {
-  const Handle file = create(home_, "f", kAnn).handle;
+  const Handle file = create(home_, "f", kUser).handle;
   const auto let_in = [this](IpAddress address, bool read_only) {
     change([&](Settings& settings) {
       std::erase_if(settings.exports, [](const ExportConfig& entry) { return entry.path == "/home"; });
@@ -126,33 +126,33 @@ TEST_F(TreesTest, ItsOwnExportsCountInIt) {
   let_in(0x01020304, false);
   EXPECT_EQ(getattr(file), NfsStatus::kAcces);
   EXPECT_EQ(getattr(home_), NfsStatus::kAcces);
-  EXPECT_EQ(create(home_, "g", kAnn).status, NfsStatus::kAcces);
+  EXPECT_EQ(create(home_, "g", kUser).status, NfsStatus::kAcces);
   EXPECT_EQ(getattr(out_), NfsStatus::kOk);
   EXPECT_EQ(lookup(root(), "home").handle, home_) << "its directory is seen from above";
   let_in(kClient.address, true);
   EXPECT_EQ(getattr(file), NfsStatus::kOk);
-  EXPECT_EQ(create(home_, "g", kAnn).status, NfsStatus::kRofs);
-  EXPECT_EQ(create(out_, "g", kAnn).status, NfsStatus::kOk);
+  EXPECT_EQ(create(home_, "g", kUser).status, NfsStatus::kRofs);
+  EXPECT_EQ(create(out_, "g", kUser).status, NfsStatus::kOk);
   // One that nobody noted, or that was forgotten, lets nobody in.
   change([](Settings& settings) { settings.trees.clear(); });
   EXPECT_EQ(getattr(file), NfsStatus::kAcces);
 }
 
 TEST_F(TreesTest, NothingIsToldOfOneByNamesThatWouldGoThere) {
-  const Handle file = create(out_, "f", kAnn).handle;
-  create(home_, "there", kAnn);
+  const Handle file = create(out_, "f", kUser).handle;
+  create(home_, "there", kUser);
   change([](Settings& settings) {
     settings.exports.push_back({.path = "/home", .clients = *parse_network("1.2.3.4")});
   });
   for (const char* name : {"there", "none"}) {
     nfs3::RenameResult renamed;
-    EXPECT_EQ(rename(out_, "f", home_, name, kAnn, &renamed), NfsStatus::kXdev);
+    EXPECT_EQ(rename(out_, "f", home_, name, kUser, &renamed), NfsStatus::kXdev);
     EXPECT_FALSE(renamed.to.before || renamed.to.after);
     EXPECT_TRUE(renamed.from.after);
     nfs3::LinkResult linked;
-    EXPECT_EQ(call(Procedure::kLink, nfs3::LinkArgs{file, {home_, name}}, linked, kAnn), NfsStatus::kXdev);
+    EXPECT_EQ(call(Procedure::kLink, nfs3::LinkArgs{file, {home_, name}}, linked, kUser), NfsStatus::kXdev);
     EXPECT_FALSE(linked.directory.before || linked.directory.after);
-    EXPECT_EQ(rename(home_, name, out_, "g", kAnn), NfsStatus::kAcces);
+    EXPECT_EQ(rename(home_, name, out_, "g", kUser), NfsStatus::kAcces);
   }
 }
 
@@ -173,9 +173,9 @@ TEST_F(TreesTest, ItsQuotaIsWhatThereIsInIt) {
   change([](Settings& settings) {
     settings.quotas[{QuotaKind::kTree, kHome.value}] = {.space = {0, 64 << 10, 0}, .files = {0, 3, 0}};
   });
-  EXPECT_EQ(create(home_, "a", kAnn).status, NfsStatus::kOk);
+  EXPECT_EQ(create(home_, "a", kUser).status, NfsStatus::kOk);
   EXPECT_EQ(create(home_, "b").status, NfsStatus::kOk);
-  EXPECT_EQ(create(home_, "c", kAnn).status, NfsStatus::kDquot);
+  EXPECT_EQ(create(home_, "c", kUser).status, NfsStatus::kDquot);
   EXPECT_EQ(create(home_, "c").status, NfsStatus::kDquot) << "the superuser's, too";
   EXPECT_EQ(create(out_, "c").status, NfsStatus::kOk);
   EXPECT_EQ(link(lookup(home_, "a").handle, home_, "c"), NfsStatus::kOk);

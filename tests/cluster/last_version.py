@@ -17,6 +17,9 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 LINE = re.compile(rf"(\S+) ({COMMIT.pattern})")
 PROGRAMS = list(ensemble.PROGRAMS.values())
 FLAGS = "-O0 -w"  # they serve for a minute or two
+# Sources of a folder that are compiled together, more than its own build does: a third less to compile. Where names clash in it, fewer.
+TOGETHER = 32
+BATCH = re.compile(r"(CMAKE_UNITY_BUILD_BATCH_SIZE) \d+")
 EXIT_SKIPPED = 77
 
 
@@ -55,6 +58,8 @@ def extract(commit, source):
         subprocess.run(["tar", "-x", "-C", part], stdin=archive.stdout, check=True)
     if archive.returncode != 0:
         raise SystemExit(f"git archive {commit}: exit code {archive.returncode}")
+    build = part / "cmake/SliceBuild.cmake"
+    build.write_text(BATCH.sub(rf"\1 {TOGETHER}", build.read_text()))
     part.rename(source)
 
 

@@ -34,7 +34,7 @@ constexpr std::size_t kMostAtOnce = 4;    // blocks of one call
 constexpr std::size_t kSharedBlocks = 3;  // few, so that clients meet
 constexpr double kSpreads = 0.1;          // of what the operator does with stripes
 constexpr double kShortLived = 0.05;  // of what clients do, where sites move: files that are removed again
-constexpr Duration kMovePause = std::chrono::seconds(2);
+constexpr Duration kStripeMovePause = std::chrono::seconds(2);
 
 // A client over a connection, with the proxy's choice of a copy.
 class ByteClient {
@@ -210,7 +210,7 @@ class ByteSimulation : public Rounds {
     if (moving_) co_return;
     moving_ = true;
     while (busy_ > 0 && good()) {
-      co_await ensemble().loop().sleep(random_.between({}, kMovePause));
+      co_await ensemble().loop().sleep(random_.between({}, kStripeMovePause));
       if (random_.chance(kSpreads)) {
         co_await mover_->spread();
         continue;

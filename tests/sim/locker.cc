@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t kFirstLocker = 0x0a4d01c0;  // 10.77.1.192
 constexpr std::uint16_t kManagerPort = 700, kLockerPort = 701;
-constexpr std::uint32_t kSender = 0xffffffff;  // no server
+constexpr std::uint32_t kLockersSender = 0xffffffff;  // no server
 constexpr Duration kTry = 3s, kTryPause = 50ms, kPoll = 400ms;
 constexpr std::uint64_t kBytes = 8;  // of each file that are locked, in pieces
 constexpr int kMostTries = 400;
@@ -39,7 +39,7 @@ Locker::Locker(SimEnsemble& ensemble, HeldLocks& held, unsigned number)
       calls_(loop_, ensemble.network(),
              {.self = {kFirstLocker + number, kLockerPort},
               .member = true,
-              .sender = kSender,
+              .sender = kLockersSender,
               .first_xid = static_cast<std::uint32_t>(random_.next())}),
       manager_(loop_, ensemble.network(), {.self = {kFirstLocker + number, kManagerPort}}) {
   dispatcher_.add(*this);

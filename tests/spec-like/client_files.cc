@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tests/spec-like/client.h"
+#include "tests/spec-like/finished.h"
 
 namespace slice::load {
 namespace {
@@ -19,10 +20,6 @@ Task<void> strand(std::shared_ptr<std::uint64_t> next, std::uint64_t count, Make
     const std::uint64_t mine = (*next)++;
     if (!co_await make(mine)) ++*bad;
   }
-}
-Task<bool> finished(Task<void> task) {
-  co_await task;
-  co_return true;
 }
 template <class Make>
 Task<bool> many(std::uint64_t count, Make make) {

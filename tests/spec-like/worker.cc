@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include "tests/spec-like/finished.h"
+
 namespace slice::load {
 namespace {
 
@@ -23,11 +25,6 @@ Duration seconds(double value) {
 template <class T>
 Task<void> keep(Task<T> task, std::optional<T>& value) {
   value.emplace(co_await task);
-}
-
-Task<bool> finished(Task<void> task) {
-  co_await task;
-  co_return true;
 }
 
 Task<double> processor_between(rpc::EpollLoop& loop, MonoTime from, MonoTime end) {
