@@ -16,7 +16,7 @@ namespace slice::sim {
 #define SLICE_SIM_PART 0
 #endif
 constexpr bool kPart = SLICE_SIM_PART;
-constexpr std::uint64_t kSeeds = kPart ? 6 : 10;  // of each ensemble
+constexpr std::uint64_t kSeeds = kPart ? 6 : 16;  // of each ensemble
 constexpr std::uint64_t kFewSeeds = kPart ? 2 : 5;
 constexpr std::chrono::minutes kHours(kPart ? 15 : 40);
 constexpr std::size_t kEachPoint = kPart ? 5 : 1;  // of the crash points, in their order, that many are one
