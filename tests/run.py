@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs everything that must pass, and closes with one line `N passed, N failed, N skipped`.
 
-Stages: format (clang-format, and what else can be told from the sources alone), processes (real processes, packets and
-stock kernels, with the release build that users have), tidy (clang-tidy), asan (unit tests, and a part of the
+Stages: format (clang-format, and what else can be told from the sources alone), processes (real processes, packets, stock
+kernels and simulations, with the release build that users have), tidy (clang-tidy), asan (unit tests, and a part of the
 simulations, under AddressSanitizer and UBSan), tsan (unit tests of what threads share under ThreadSanitizer), docs (the
 commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program.
 Skipped cases are listed by name. While tests of the stage processes wait, what the later ones need is made beside them,

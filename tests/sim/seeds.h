@@ -8,8 +8,8 @@
 
 namespace slice::sim {
 
-// The sanitizers make a simulation six times as long: there a part has to do. The whole is the
-// release build's (docs/testing.md).
+// The sanitizers make a simulation six times as long: there a part has to do. The whole is run with the
+// release build.
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 #define SLICE_SIM_PART 1
 #else
