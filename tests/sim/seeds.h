@@ -19,7 +19,7 @@ constexpr bool kPart = SLICE_SIM_PART;
 constexpr std::uint64_t kSeeds = kPart ? 6 : 16;  // of each ensemble
 constexpr std::uint64_t kFewSeeds = kPart ? 2 : 5;
 constexpr std::chrono::minutes kHours(kPart ? 15 : 40);
-constexpr std::size_t kEachPoint = kPart ? 5 : 1;  // of the crash points, in their order, that many are one
+constexpr std::size_t kEachPoint = kPart ? 15 : 1;  // of the crash points, in their order, that many are one
 
 }  // namespace slice::sim
 

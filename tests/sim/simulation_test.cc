@@ -333,9 +333,10 @@ TEST(WrongProxyTest, AResendThatForgetsTheFirstAnswerIsNoticed) {
 // dies between two of its pieces, the first is lost, and what COMMIT answers fits the second.
 TEST(WrongProxyTest, AJoinThatTakesTheLargestVerifierIsNoticed) {
   configure_log("sim", LogLevel::kError);
-  constexpr std::uint64_t kMostSeeds = 200;  // one in 22 shows it
+  // One in 22 shows it; of these the seventh.
+  constexpr std::uint64_t kFirstSeed = 60, kMostSeeds = 200;
   bool noticed = false;
-  for (std::uint64_t seed = 1; !noticed && seed <= kMostSeeds; ++seed) {
+  for (std::uint64_t seed = kFirstSeed; !noticed && seed < kFirstSeed + kMostSeeds; ++seed) {
     SimulationOptions given{
         .ensemble = {.seed = seed, .storage_nodes = 2, .proxies = 1, .victims = ServerRole::kStorage},
         .operations = 30,
