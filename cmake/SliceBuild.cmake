@@ -18,7 +18,8 @@ target_compile_options(slice_options INTERFACE
   # Where variables are is not told (-g1), and looking for it is 6 % of what a source takes to compile.
   -mllvm=-experimental-debug-variable-locations=false)
 if(SLICE_SANITIZE)
-  # With more functions inlined sanitized code is no faster, and takes a sixth longer to compile.
+  # With more functions inlined a sanitized simulation is a sixth faster, and a source takes a sixth longer to compile: there are
+  # more of those.
   target_compile_options(slice_options INTERFACE -fsanitize=${SLICE_SANITIZE} -fno-sanitize-recover=all -mllvm=-inline-threshold=5)
   if(SLICE_SANITIZE MATCHES "undefined")
     # AddressSanitizer finds the same where it happens, and these two are a fifth of what a source takes to compile.
@@ -166,16 +167,16 @@ function(slice_add_parts result name parts)
 endfunction()
 
 # slice_test(NAME SOURCES x_test.cc ... DEPS ... [LABELS unit|sim|packet|interop|cluster] [TIMEOUT s] [THREADS]
-#            [ALLOCATOR] [PLAIN] [LONG] [PARTS n])
+#            [ALLOCATOR] [LONG] [PARTS n])
 # One GoogleTest program, one ctest entry, or PARTS of them that share its cases. The label `unit` is the default;
 # `./slice test` runs unit and sim tests under the sanitizers, the others, which need root, as users have the programs:
 # in the preset `release`. THREADS: what it tests is shared by threads, so it runs under ThreadSanitizer as well (preset
 # `tsan`, label `threads`). ALLOCATOR: it takes memory from where programs do, so it is not there with sanitizers, and
-# runs in `release` (label `plain`). PLAIN: it runs there as well, whole, since with sanitizers it takes too long to be more than
-# a part. LONG: it runs for half a minute and more, so it is optimized: inline functions of a test are those of what it
-# tests, too. PARTS: it needs processor time alone, and so runs beside others (slice_process_test) with what they leave.
+# runs in `release` (label `plain`). LONG: it runs for half a minute and more, so it is optimized: inline functions of a
+# test are those of what it tests, too. PARTS: it needs processor time alone, and so runs beside others
+# (slice_process_test) with what they leave.
 function(slice_test name)
-  cmake_parse_arguments(A "THREADS;ALLOCATOR;PLAIN;LONG" "TIMEOUT;PARTS" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "THREADS;ALLOCATOR;LONG" "TIMEOUT;PARTS" "SOURCES;DEPS;LABELS" ${ARGN})
   if(A_ALLOCATOR AND SLICE_SANITIZE)
     return()
   endif()
@@ -190,7 +191,7 @@ function(slice_test name)
   if(A_ALLOCATOR)
     target_link_libraries(${name} PRIVATE ${SLICE_ALLOCATOR})
   endif()
-  if(A_ALLOCATOR OR A_PLAIN)
+  if(A_ALLOCATOR)
     list(APPEND A_LABELS plain)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -209,7 +210,7 @@ function(slice_test name)
   if(A_LABELS MATCHES "unit|sim" AND NOT A_ALLOCATOR)
     set_property(GLOBAL APPEND PROPERTY SLICE_SANITIZED_TESTS ${name})
   endif()
-  if(A_ALLOCATOR OR A_PLAIN OR NOT A_LABELS MATCHES "unit|sim")
+  if(A_ALLOCATOR OR NOT A_LABELS MATCHES "unit|sim")
     slice_needed_by_process_tests(${name})
   endif()
   if(A_ALLOCATOR OR NOT A_LABELS MATCHES "unit|sim")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs everything that must pass, and closes with one line `N passed, N failed, N skipped`.
 
-Stages: format (clang-format, and what else can be told from the sources alone), processes (real processes, packets, stock
-kernels and simulations, with the release build that users have), tidy (clang-tidy), asan (unit tests, and a part of the
+Stages: format (clang-format, and what else can be told from the sources alone), processes (real processes, packets and
+stock kernels, with the release build that users have), tidy (clang-tidy), asan (unit tests, and a part of the
 simulations, under AddressSanitizer and UBSan), tsan (unit tests of what threads share under ThreadSanitizer), docs (the
 commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program.
 Skipped cases are listed by name. While tests of the stage processes wait, what the later ones need is made beside them,
@@ -78,23 +78,12 @@ def build(preset, *targets, before=()):
     return done.returncode == 0, done.stdout
 
 
-def tidy(before):
-    """With the release build, for what is generated there."""
+def look_at_release(script, before):
+    """What the script says of the release build: it needs what is generated there."""
     ok, said = build("release", "programs", before=before)
     if not ok:
         return False, said
-    done = subprocess.run([*before, "python3", "tests/tidy/tidy.py", "build/release"], cwd=ROOT,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return done.returncode == 0, done.stdout
-
-
-def shown(before):
-    """What documents show, and that benchmarks could be made."""
-    ok, said = build("release", "programs", before=before)
-    if not ok:
-        return False, said
-    done = subprocess.run([*before, "python3", "tests/bench/check_compiles.py", "build/release"], cwd=ROOT,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run([*before, "python3", script, "build/release"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode == 0, done.stdout
 
 
@@ -102,9 +91,11 @@ class Ahead:
     """What later stages need, done one after another beside the tests of an earlier one. What was not begun is done when it is asked for."""
 
     # By the stage, and what of it; each with `given` and the words before a command.
-    WORK = {"asan": lambda _, before: build("asan", "sanitized_tests", before=before), "tidy": lambda _, before: tidy(before),
+    WORK = {"asan": lambda _, before: build("asan", "sanitized_tests", before=before),
+            "tidy": lambda _, before: look_at_release("tests/tidy/tidy.py", before),
             "tsan": lambda _, before: build("tsan", "threaded_tests", before=before),
-            "docs": lambda _, before: shown(before),
+            # Documents show the programs; and that benchmarks could be made is seen beside it.
+            "docs": lambda _, before: look_at_release("tests/bench/check_compiles.py", before),
             "asan simulations": lambda given, _: run_ctest("asan", "sim", given.only, says=SAID)}
 
     def __init__(self):

@@ -8,8 +8,8 @@
 
 namespace slice::sim {
 
-// The sanitizers make a simulation six times as long: there a part has to do. The whole is run with the
-// release build.
+// The sanitizers make a simulation six times as long: there a part has to do. The whole is the
+// release build's, by ctest (docs/testing.md).
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 #define SLICE_SIM_PART 1
 #else
