@@ -35,4 +35,5 @@ function(slice_bpf_object name source)
     COMMENT "Generating the skeleton of ${name}"
     VERBATIM)
   add_custom_target(${name}_skeleton DEPENDS ${skeleton})
+  set_property(GLOBAL APPEND PROPERTY SLICE_GENERATED ${name}_skeleton)
 endfunction()

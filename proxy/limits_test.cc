@@ -12,19 +12,6 @@ using wire::Role;
 
 constexpr std::uint32_t kGreedy = 0x7f000101, kNormal = 0x7f000201;
 
-nfs3::Status status_of(const Buffer& reply) {
-  auto header = rpc::decode_reply(reply.view());
-  if (!header || header->results.size() < 4) return nfs3::Status::kServerFault;
-  return static_cast<nfs3::Status>(load_be<std::uint32_t>(header->results.data()));
-}
-
-Buffer getattr_call(ToyEnsemble& ensemble, Xid xid, std::uint64_t fileid) {
-  auto handle = ensemble.handle(fileid);
-  rpc::XdrWriter out;
-  nfs3::encode_arguments(out, nfs3::HandleView(handle));
-  return ensemble.call(xid, nfs3::Procedure::kGetattr, out.view());
-}
-
 // The first `n` bytes of a record, and its mark.
 void send_begin(WireClient& client, const Buffer& record, std::size_t n) {
   std::uint8_t mark[4];
@@ -53,7 +40,7 @@ TEST(Limits, WhatIsDeclaredHoldsNothing) {
   }
   auto other = ensemble.connect(kNormal), beside = ensemble.connect(kGreedy);
   for (auto* client : {other.get(), beside.get()}) {
-    EXPECT_EQ(status_of(ensemble.ask(*client, getattr_call(ensemble, Xid{2}, 7))), nfs3::Status::kOk);
+    EXPECT_EQ(status_of(ensemble.ask(*client, ensemble.getattr_call(Xid{2}, 7))), nfs3::Status::kOk);
     EXPECT_EQ(status_of(ensemble.ask(*client, write)), nfs3::Status::kOk);
   }
   EXPECT_LT(ensemble.worker->memory_in_use(), 8u << 20);
@@ -120,7 +107,7 @@ TEST(Limits, ACallForAServerThatIsAwayHoldsUpNoOther) {
   ToyEnsemble ensemble(options);
   auto client = ensemble.connect(kGreedy), other = ensemble.connect(kNormal);
   const auto goes_on = [&](WireClient& who, Xid xid) {
-    who.send_record(getattr_call(ensemble, xid, 8).view());
+    who.send_record(ensemble.getattr_call(xid, 8).view());
     return ensemble.run_until(
         [&] {
           return std::ranges::any_of(
@@ -171,7 +158,7 @@ TEST(Limits, IdleConnectionsOfOneAddressLockNobodyOut) {
   for (int i = 0; i < 60; ++i) idle.push_back(ensemble.connect(kGreedy));
   for (std::uint32_t i = 0; i < 10; ++i) {
     others.push_back(ensemble.connect(kNormal + i));
-    EXPECT_EQ(status_of(ensemble.ask(*others.back(), getattr_call(ensemble, Xid{i}, 7))), nfs3::Status::kOk);
+    EXPECT_EQ(status_of(ensemble.ask(*others.back(), ensemble.getattr_call(Xid{i}, 7))), nfs3::Status::kOk);
   }
   EXPECT_EQ(ensemble.worker->clients(), 50u);
   EXPECT_EQ(ended(ensemble, "crowded"), 20u);
@@ -205,18 +192,18 @@ TEST(Limits, AGreedyClientLeavesOthersTheirShare) {
   std::vector<std::unique_ptr<WireClient>> normal, greedy;
   for (std::uint32_t i = 0; i < 20; ++i) {
     normal.push_back(ensemble.connect(kNormal + i));
-    ensemble.ask(*normal.back(), getattr_call(ensemble, Xid{i}, 7));
+    ensemble.ask(*normal.back(), ensemble.getattr_call(Xid{i}, 7));
   }
   directory.hold = true;
   for (int c = 0; c < 8; ++c) {
     greedy.push_back(ensemble.connect(kGreedy));
     for (std::uint32_t i = 0; i < 50; ++i) {
-      greedy.back()->send_record(getattr_call(ensemble, Xid{i}, 7).view());
+      greedy.back()->send_record(ensemble.getattr_call(Xid{i}, 7).view());
     }
   }
   ensemble.run_until([&] { return directory.held() > 16; }, 100ms);
   EXPECT_EQ(directory.held(), 16u);
-  for (auto& client : normal) client->send_record(getattr_call(ensemble, Xid{77}, 7).view());
+  for (auto& client : normal) client->send_record(ensemble.getattr_call(Xid{77}, 7).view());
   ASSERT_TRUE(ensemble.run_until([&] { return directory.held() == 16 + 20; }));
   directory.release();
   ASSERT_TRUE(ensemble.run_until([&] {
@@ -232,7 +219,7 @@ TEST(Limits, AGreedyReaderLeavesOthersTheirShare) {
   std::vector<std::unique_ptr<WireClient>> normal, greedy;
   for (std::uint32_t i = 0; i < 20; ++i) {
     normal.push_back(ensemble.connect(kNormal + i));
-    ensemble.ask(*normal.back(), getattr_call(ensemble, Xid{i}, 7));
+    ensemble.ask(*normal.back(), ensemble.getattr_call(Xid{i}, 7));
   }
   auto each = [&](auto what) {
     for (std::size_t i = 0; i < 3; ++i) what(ensemble.server(Role::kStorage, i));

@@ -19,18 +19,6 @@ rpc::ReplyHeader header_of(const Buffer& reply) {
   return header ? *header : rpc::ReplyHeader{};
 }
 
-nfs3::Status status_of(const Buffer& reply) {
-  rpc::XdrReader in(header_of(reply).results);
-  return static_cast<nfs3::Status>(in.u32());
-}
-
-Buffer getattr_call(const ToyEnsemble& ensemble, Xid xid, std::uint64_t fileid) {
-  auto handle = ensemble.handle(fileid);
-  rpc::XdrWriter out;
-  nfs3::encode_arguments(out, nfs3::HandleView(handle));
-  return ensemble.call(xid, nfs3::Procedure::kGetattr, out.view());
-}
-
 std::uint64_t size_in_getattr(const Buffer& reply) {
   rpc::XdrReader in(header_of(reply).results);
   nfs3::Status status{};
@@ -59,7 +47,7 @@ TEST(Stream, OneByteAtATime) {
   client->send_limit = 1;
   ensemble.sizes[7] = 1234;
   for (std::uint32_t xid = 1; xid <= 3; ++xid) {
-    client->send_record(getattr_call(ensemble, Xid{xid}, 7).view());
+    client->send_record(ensemble.getattr_call(Xid{xid}, 7).view());
     client->send_record(ensemble.write_call(Xid{100 + xid}, 7, 0, pattern(300, xid)).view());
   }
   ASSERT_TRUE(ensemble.run_until([&] { return client->replies.size() == 6; }));
@@ -116,7 +104,7 @@ TEST(Stream, RecordsOfManyFragments) {
   auto data = pattern(200 << 10, 5);
   Buffer write = ensemble.write_call(Xid{1}, 7, 0, data);
   client->send(fragments(write.view(), 1000).view());
-  client->send(fragments(getattr_call(ensemble, Xid{2}, 7).view(), 3).view());
+  client->send(fragments(ensemble.getattr_call(Xid{2}, 7).view(), 3).view());
   ASSERT_TRUE(ensemble.run_until([&] { return client->replies.size() == 2; }));
   EXPECT_EQ(ensemble.sizes[7], 200u << 10);
 }
@@ -141,7 +129,7 @@ TEST(Stream, AnswersOfItsOwnBetweenForwardedOnes) {
   auto client = ensemble.connect();
   auto& directory = ensemble.server(Role::kDirectory);
   directory.hold = true;
-  client->send_record(getattr_call(ensemble, Xid{1}, 7).view());
+  client->send_record(ensemble.getattr_call(Xid{1}, 7).view());
   client->send_record(ensemble.call(Xid{2}, nfs3::Procedure::kNull, {}).view());
   const auto send = [&](Xid xid, std::uint32_t program, std::uint32_t procedure) {
     rpc::XdrWriter out;
@@ -190,10 +178,10 @@ TEST(Stream, AKilledServerIsAskedAgainWhenItIsBack) {
   ensemble.sizes[7] = 99;
   directory.hold = true;
   for (std::uint32_t xid = 1; xid <= 10; ++xid)
-    client->send_record(getattr_call(ensemble, Xid{xid}, 7).view());
+    client->send_record(ensemble.getattr_call(Xid{xid}, 7).view());
   ASSERT_TRUE(ensemble.run_until([&] { return directory.held() == 10; }));
   directory.stop();
-  client->send_record(getattr_call(ensemble, Xid{11}, 7).view());
+  client->send_record(ensemble.getattr_call(Xid{11}, 7).view());
   EXPECT_FALSE(ensemble.run_until([&] { return client->closed || !client->replies.empty(); }, 300ms));
   directory.release();  // answers nobody hears
   directory.start();
@@ -248,7 +236,7 @@ TEST(Stream, ASiteMovesWhileItsServerIsDown) {
     ++fileid;
   }
   first.stop();
-  client->send_record(getattr_call(ensemble, Xid{1}, fileid).view());
+  client->send_record(ensemble.getattr_call(Xid{1}, fileid).view());
   auto handle = ensemble.handle(fileid);
   rpc::XdrWriter out;
   nfs3::encode_arguments(out, nfs3::CommitArgs{handle, 0, 0});
@@ -303,7 +291,7 @@ TEST(Stream, AStoppedServerBoundsWhatIsTakenIn) {
   for (auto& client : clients) EXPECT_GT(client->unsent(), 4u << 20);
   // Directory servers still answer others.
   auto other = ensemble.connect(0x7f000201);
-  EXPECT_EQ(status_of(ensemble.ask(*other, getattr_call(ensemble, Xid{1}, 7))), nfs3::Status::kOk);
+  EXPECT_EQ(status_of(ensemble.ask(*other, ensemble.getattr_call(Xid{1}, 7))), nfs3::Status::kOk);
   for (std::size_t i = 0; i < 2; ++i) ensemble.server(Role::kSmallFile, i).release();
   ASSERT_TRUE(ensemble.run_until([&] {
     return std::all_of(clients.begin(), clients.end(), [](auto& c) { return c->replies.size() == kWrites; });
@@ -368,7 +356,7 @@ TEST(Stream, AThousandClientsShareAFewConnections) {
   std::vector<std::unique_ptr<WireClient>> clients;
   for (std::uint32_t i = 0; i < 1000; ++i) {
     clients.push_back(ensemble.connect());
-    clients.back()->send_record(getattr_call(ensemble, Xid{i}, 7).view());
+    clients.back()->send_record(ensemble.getattr_call(Xid{i}, 7).view());
     clients.back()->send_record(ensemble.write_call(Xid{1}, 7, 0, pattern(3000, i)).view());
   }
   ASSERT_TRUE(ensemble.run_until([&] {
@@ -405,17 +393,17 @@ TEST(Stream, GetattrShowsWhatWasWrittenBeforeTheAuthorityKnows) {
   ToyEnsemble ensemble;
   auto client = ensemble.connect();
   ensemble.sizes[7] = 10;
-  EXPECT_EQ(size_in_getattr(ensemble.ask(*client, getattr_call(ensemble, Xid{1}, 7))), 10u);
+  EXPECT_EQ(size_in_getattr(ensemble.ask(*client, ensemble.getattr_call(Xid{1}, 7))), 10u);
   ensemble.ask(*client, ensemble.write_call(Xid{2}, 7, 0, pattern(100 << 10, 1)));
   ensemble.sizes[7] = 10;  // the authority has not heard of it yet
-  EXPECT_EQ(size_in_getattr(ensemble.ask(*client, getattr_call(ensemble, Xid{3}, 7))), 100u << 10);
+  EXPECT_EQ(size_in_getattr(ensemble.ask(*client, ensemble.getattr_call(Xid{3}, 7))), 100u << 10);
 }
 
 TEST(Stream, MangledRecordsNeverStopIt) {
   ToyEnsemble ensemble;
   std::mt19937 random(11);
   std::vector<Buffer> samples;
-  samples.push_back(getattr_call(ensemble, Xid{1}, 7));
+  samples.push_back(ensemble.getattr_call(Xid{1}, 7));
   samples.push_back(ensemble.read_call(Xid{2}, 7, 65000, 2000));
   samples.push_back(ensemble.write_call(Xid{3}, 7, 65000, pattern(2000, 1)));
   auto client = ensemble.connect();
@@ -435,7 +423,7 @@ TEST(Stream, MangledRecordsNeverStopIt) {
     if (i % 50 == 0) ensemble.run_until([] { return false; }, 2ms);
   }
   client = ensemble.connect();
-  EXPECT_EQ(status_of(ensemble.ask(*client, getattr_call(ensemble, Xid{77}, 7))), nfs3::Status::kOk);
+  EXPECT_EQ(status_of(ensemble.ask(*client, ensemble.getattr_call(Xid{77}, 7))), nfs3::Status::kOk);
 }
 
 }  // namespace

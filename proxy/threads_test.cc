@@ -59,13 +59,6 @@ class Thread {
   std::thread thread_;
 };
 
-Buffer getattr_call(ToyEnsemble& ensemble, Xid xid, std::uint64_t fileid) {
-  auto handle = ensemble.handle(fileid);
-  rpc::XdrWriter out;
-  nfs3::encode_arguments(out, nfs3::HandleView(handle));
-  return ensemble.call(xid, nfs3::Procedure::kGetattr, out.view());
-}
-
 ByteView results_of(const Buffer& reply) {
   auto header = rpc::decode_reply(reply.view());
   EXPECT_TRUE(header && header->accepted);
@@ -163,7 +156,7 @@ class Threads : public ::testing::Test {
   void look_at_all(std::uint64_t size) {
     each_at_once(
         kFiles * kWorkers, [](std::uint64_t i) { return i; },
-        [&](std::uint64_t i, Xid xid) { return getattr_call(ensemble, xid, kFirstFile + i / kWorkers); },
+        [&](std::uint64_t i, Xid xid) { return ensemble.getattr_call(xid, kFirstFile + i / kWorkers); },
         [&](std::uint64_t, ByteView results) {
           EXPECT_EQ(ok_of<nfs3::GetattrOk>(results).attributes.size, size);
         });

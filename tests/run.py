@@ -79,8 +79,8 @@ def build(preset, *targets, before=()):
 
 
 def look_at_release(script, before):
-    """What the script says of the release build: it needs what is generated there."""
-    ok, said = build("release", "programs", before=before)
+    """What the script says of the sources, as the release build compiles them: it needs what is generated there."""
+    ok, said = build("release", "generated", before=before)
     if not ok:
         return False, said
     done = subprocess.run([*before, "python3", script, "build/release"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

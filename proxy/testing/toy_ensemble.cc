@@ -398,6 +398,12 @@ Buffer ToyEnsemble::write_call(Xid xid, std::uint64_t fileid, std::uint64_t offs
   return call(xid, nfs3::Procedure::kWrite, out.view());
 }
 
+Buffer ToyEnsemble::getattr_call(Xid xid, std::uint64_t fileid) const {
+  rpc::XdrWriter out;
+  nfs3::encode_arguments(out, nfs3::HandleView(handle(fileid)));
+  return call(xid, nfs3::Procedure::kGetattr, out.view());
+}
+
 Buffer ToyEnsemble::ask(WireClient& client, const Buffer& message) {
   std::size_t before = client.replies.size();
   client.send_record(message.view());
@@ -425,6 +431,12 @@ void ToyEnsemble::learn(std::uint64_t fileid) {
   event.asked_ms = cache->now_ms();
   event.teaches = 1;
   cache->absorb(fattr.data(), event);
+}
+
+nfs3::Status status_of(const Buffer& reply) {
+  auto header = rpc::decode_reply(reply.view());
+  if (!header || header->results.size() < 4) return nfs3::Status::kServerFault;
+  return static_cast<nfs3::Status>(load_be<std::uint32_t>(header->results.data()));
 }
 
 }  // namespace slice::proxy::testing

@@ -165,6 +165,7 @@ class ToyEnsemble {
   Buffer read_call(Xid xid, std::uint64_t fileid, std::uint64_t offset, std::uint32_t count) const;
   Buffer write_call(Xid xid, std::uint64_t fileid, std::uint64_t offset, ByteView data,
                     nfs3::Stable stable = nfs3::Stable::kUnstable) const;
+  Buffer getattr_call(Xid xid, std::uint64_t fileid) const;
   // Sends the message and waits for the one reply.
   Buffer ask(WireClient& client, const Buffer& message);
 
@@ -199,6 +200,8 @@ class ToyEnsemble {
 
 std::vector<std::uint8_t> pattern(std::size_t size, std::uint32_t seed);
 nfs3::Attributes toy_attributes(std::uint64_t fileid, std::uint64_t size);
+// Of an NFS reply; kServerFault where it has none.
+nfs3::Status status_of(const Buffer& reply);
 
 }  // namespace slice::proxy::testing
 
