@@ -52,6 +52,7 @@ void DataPath::follow(std::shared_ptr<const routing::RoutingTables> tables) {
   if (known_ != nullptr && tables->generation() == known_->generation()) return;
   proxy::bind_sites(tables->wire(), tables_);
   if (known_ == nullptr) proxy::fill_config(*tables, *tables_.config);
+  proxy::note_maps(*tables, *tables_.config);
   known_ = std::move(tables);
   log_info("tables of generation {} in use", known_->generation().value);
 }

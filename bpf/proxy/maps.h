@@ -36,6 +36,14 @@ struct {
   __type(value, struct slice_site);
 } sites SEC(".maps");
 
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, SLICE_MAX_SITES);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __type(key, uint32_t);
+  __type(value, uint64_t);
+} copies SEC(".maps");
+
 // Of operators, for slice-proxyd (bpf/shared/wanted.h): the program does not look at it.
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);

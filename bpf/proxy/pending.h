@@ -101,6 +101,18 @@ SLICE_INLINE uint32_t slice_remember(const struct slice_packet* packet, const st
   return index & SLICE_PENDING_MUTE;
 }
 
+// The server that this very request went to, when it came before; 0: it did not, as far as is remembered.
+SLICE_INLINE uint32_t slice_server_asked(const struct slice_packet* packet, const struct slice_request* request) {
+  uint16_t port = slice_load16(packet->udp + SLICE_UDP_SOURCE);
+  uint32_t xid = slice_load32(packet->payload);
+  const uint8_t* client = slice_source_of(packet);
+  const volatile uint64_t* entry = slice_pending_at(packet, slice_key_of(packet, client, port, xid));
+  if (!entry || entry[0] != (xid | (uint64_t)slice_source_last(packet) << 32)) return 0;
+  if ((entry[1] & 0xffffff) != (port | (uint64_t)request->procedure << 16)) return 0;
+  if (entry[3] != request->fileid || !slice_has_prefix(packet, (const uint64_t*)entry, client)) return 0;
+  return (uint32_t)(entry[2] >> 48) & (SLICE_PENDING_MUTE - 1);
+}
+
 // Copies the entry of a request of the client that this packet goes to. 0 when it is another's, none, or
 // not whole. (What is of no use to either family is not read from the copy.)
 SLICE_INLINE int slice_copy_pending(const struct slice_packet* packet, uint32_t key,

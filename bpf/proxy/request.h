@@ -52,6 +52,25 @@ SLICE_INLINE uint32_t slice_why_unbound(const struct slice_packet* packet, uint3
   return server && server->port != 0 ? SLICE_OUTCOME_OTHER_FAMILY : SLICE_OUTCOME_SITE_UNBOUND;
 }
 
+// The server of a mirrored stripe that a READ is for; a function of its own, as most files are not mirrored.
+SLICE_VERIFIED_ONCE uint32_t slice_find_copy(uint32_t site, uint32_t count, uint32_t stripe, uint32_t asked) {
+  const volatile uint64_t* entry = bpf_map_lookup_elem(&copies, &site);
+  return entry ? slice_choose_copy(*entry, count > 2 ? 3 : 2, stripe, asked) : 0;
+}
+
+// Where a READ of a mirrored file goes, which is a READ like others then; 0: user space sees to it.
+SLICE_INLINE uint32_t slice_copy_to_read(const struct slice_packet* packet, const struct slice_request* request,
+                                         struct slice_route* route) {
+  if (route->outcome != SLICE_OUTCOME_MIRRORED || request->procedure != SLICE_NFS_READ) return 0;
+  uint32_t stripe = (uint32_t)(request->offset >> (request->stripe_shift & 63));
+  uint32_t server = slice_find_copy(route->site, slice_handle_copies(request->handle_flags), stripe,
+                                    slice_server_asked(packet, request));
+  if (server) {
+    route->outcome = route->count < request->count ? SLICE_OUTCOME_READ_CLAMPED : SLICE_OUTCOME_ROUTED_READ;
+  }
+  return server;
+}
+
 // A parsed call, from its route to the verdict.
 SLICE_INLINE int slice_request_parsed(struct slice_packet* packet, const struct slice_request* request,
                                       uint64_t hash) {
@@ -59,12 +78,17 @@ SLICE_INLINE int slice_request_parsed(struct slice_packet* packet, const struct 
   if (SLICE_UNLIKELY(!slice_source_fits(packet))) return slice_refuse(packet, SLICE_OUTCOME_SOURCE_ASTRAY);
   uint64_t hint = slice_find_hint(packet, request);
   slice_route_hashed(packet->config, request, hint != 0, hint & SLICE_HINT_SIZE_MASK, hash, &route);
-  // A file with a block map, or a mirrored one.
-  if (SLICE_UNLIKELY(route.outcome >= SLICE_OUTCOME_NOT_OURS)) return slice_refuse(packet, route.outcome);
-  uint32_t key = slice_site_key(route.site_class, route.site);
-  const struct slice_site* site = bpf_map_lookup_elem(&sites, &key);
-  if (SLICE_UNLIKELY(!site)) return slice_refuse(packet, SLICE_OUTCOME_SITE_UNBOUND);
-  uint32_t index = *(volatile const uint32_t*)&site->server;
+  uint32_t index;
+  if (SLICE_UNLIKELY(route.outcome >= SLICE_OUTCOME_NOT_OURS)) {
+    // A file with a block map, or a mirrored one.
+    index = slice_copy_to_read(packet, request, &route);
+    if (!index) return slice_refuse(packet, route.outcome);
+  } else {
+    uint32_t key = slice_site_key(route.site_class, route.site);
+    const struct slice_site* site = bpf_map_lookup_elem(&sites, &key);
+    if (SLICE_UNLIKELY(!site)) return slice_refuse(packet, SLICE_OUTCOME_SITE_UNBOUND);
+    index = *(volatile const uint32_t*)&site->server;
+  }
   struct slice_server* server = slice_server_at(packet, index);
   // Neither the entry that is "none" nor one that no server has has a port.
   if (SLICE_UNLIKELY(!server || server->port == 0)) {

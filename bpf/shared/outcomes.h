@@ -66,7 +66,7 @@ enum slice_action { SLICE_ACTION_FORWARD = 0, SLICE_ACTION_PASS = 1, SLICE_ACTIO
   X(REPLY_UNMATCHED, 50, PASS, "RPC reply to no request remembered here")                              \
   X(NO_NEXT_HOP, 51, PASS, "request re-addressed, and forwarded by the stack for want of a next hop")  \
   X(TRAILER, 52, PASS, "frame longer than the IP datagram in it")                                      \
-  X(MIRRORED, 53, PASS, "READ or WRITE of a mirrored file, whose copy user space chooses")             \
+  X(MIRRORED, 53, PASS, "WRITE of a mirrored file, or READ that user space chooses a copy for")        \
   X(SOURCE_ASTRAY, 54, PASS, "request from an address that the routes have at another interface")      \
   X(SPREAD_LOOP, 55, PASS, "NFS over TCP for another proxy, but at the end of its time to live")       \
   X(OTHER_FAMILY, 56, PASS, "request whose server has no address of its client's family")              \

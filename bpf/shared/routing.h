@@ -365,7 +365,7 @@ SLICE_INLINE uint32_t slice_parse_call(const struct slice_config* config, const 
 // READ and WRITE: the server of the first byte, and the bytes up to the
 // threshold or the end of the stripe unit. No overflow for any offset or count.
 // All bytes of a mirrored file are on storage servers; the site is that of its
-// first copy, and user space chooses one. The site of a block-mapped file's
+// first copy, and slice_choose_copy() or user space says which one. The site of a block-mapped file's
 // stripe is the one it has where its map says nothing; user space knows the map.
 SLICE_INLINE void slice_route_bytes(const struct slice_config* config, const struct slice_request* request,
                                     struct slice_route* route) {
@@ -392,6 +392,23 @@ SLICE_INLINE void slice_route_bytes(const struct slice_config* config, const str
       route->site_class == SLICE_CLASS_STORAGE) {
     route->outcome = SLICE_OUTCOME_BLOCK_MAPPED;
   }
+}
+
+// Which of a stripe's copies a READ is for, by the site's entry in `copies`: they take turns, stripe by
+// stripe. `asked`: the server that was asked already and has not answered, 0 for none; then it is the next
+// one. 0: there is none.
+SLICE_INLINE uint32_t slice_choose_copy(uint64_t entry, uint32_t copies, uint32_t stripe, uint32_t asked) {
+  uint32_t first = stripe % copies;
+  for (uint32_t i = 0; i < SLICE_MAX_COPIES; i++) {
+    uint32_t server = (entry >> (i * SLICE_COPY_BITS)) & ((1u << SLICE_COPY_BITS) - 1);
+    if (i < copies && asked != 0 && server == asked) first = i + 1;
+  }
+  for (uint32_t i = 0; i < SLICE_MAX_COPIES; i++) {
+    uint32_t at = first + i < copies ? first + i : first + i - copies;
+    uint32_t server = (entry >> ((at & 3) * SLICE_COPY_BITS)) & ((1u << SLICE_COPY_BITS) - 1);
+    if (i < copies && server != 0) return server;
+  }
+  return 0;
 }
 
 // Whether the request's route depends on the hash of its (directory, name).

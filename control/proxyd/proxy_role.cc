@@ -33,6 +33,7 @@ ProxyRole::ProxyRole(service::ServiceContext& context)
       latencies_(context.metrics),
       bindings_(context, latencies_, [this] { xdp_.servers_changed(); }),
       wanted_(context),
+      copies_(context),
       listeners_(loop_, {.at = {context.config.proxy.virtual_address, context.config.proxy.nfs_port}}),
       managers_(context.config),
       locks_(context),
@@ -79,6 +80,7 @@ Task<Status> ProxyRole::start() {
   if (share_) share_->begin();
   if (address_) watch_connections();
   co_await xdp_.load();
+  if (xdp_.loaded()) copies_.keep(tables_);
   give_up_rights();
   log_info("virtual address {} workers={} sockets_taken_over={} {}", context_.config.proxy.addresses_text(),
            threads_.size(), listeners_.taken_over(), xdp_.describe());

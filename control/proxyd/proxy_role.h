@@ -8,6 +8,7 @@
 
 #include "control/proxyd/address_holder.h"
 #include "control/proxyd/client_share.h"
+#include "control/proxyd/copy_table.h"
 #include "control/proxyd/host_addresses.h"
 #include "control/proxyd/site_bindings.h"
 #include "control/proxyd/wanted_sites.h"
@@ -82,6 +83,7 @@ class ProxyRole : public service::Role {
   ServerLatencies latencies_;
   SiteBindings bindings_;
   WantedSites wanted_;
+  CopyTable copies_;
   Tables tables_;
   std::unique_ptr<rpc::Tls> tls_;    // with clients; none: it is not configured
   std::unique_ptr<GssService> gss_;  // of users who come by Kerberos; none: it is not configured

@@ -44,6 +44,7 @@ void SiteBindings::follow() {
   bound_ = current;
   latencies_.learn(current->wire());
   bind_sites(current->wire(), tables_);
+  note_maps(*current, *tables_.config);
   if (changed) changed_();
 }
 

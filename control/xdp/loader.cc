@@ -349,12 +349,13 @@ Status Loader::map_tables() {
       static_cast<slice_source6*>(map(maps.sources6, sizeof(slice_source6), SLICE_SOURCE_ENTRIES));
   tables_.wanted = static_cast<slice_wanted_slot*>(
       map(maps.wanted, sizeof(std::uint32_t), SLICE_CLASSES * SLICE_MAX_SITES));
+  tables_.copies = static_cast<std::uint64_t*>(map(maps.copies, sizeof(std::uint64_t), SLICE_MAX_SITES));
   tables_.spread = static_cast<std::uint64_t*>(map(maps.spread, sizeof(std::uint64_t), SLICE_CLIENT_SLOTS));
   tables_.ways = static_cast<slice_way*>(map(maps.ways, sizeof(slice_way), SLICE_MAX_SPREAD));
   if (tables_.spread == nullptr || tables_.ways == nullptr || tables_.sources == nullptr ||
       tables_.wanted == nullptr || tables_.config == nullptr || tables_.sites == nullptr ||
       tables_.servers == nullptr || tables_.attributes == nullptr || tables_.servers6 == nullptr ||
-      tables_.sources6 == nullptr) {
+      tables_.sources6 == nullptr || tables_.copies == nullptr) {
     return fail(Errc::kIo, "cannot map the tables: {}", std::strerror(errno));
   }
   return {};

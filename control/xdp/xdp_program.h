@@ -37,6 +37,7 @@ class XdpProgram {
   void spread_at(std::string interface) { spread_at_ = std::move(interface); }
   // Why nothing is sent on; empty: it is.
   const std::string& unspread() const { return unspread_; }
+  bool loaded() const { return reason_.empty(); }
   // It may come to be there yet: load() has not ended.
   bool is_to_come() const { return loader_ != nullptr && !decided_; }
   // The servers' addresses may be others.
@@ -51,7 +52,6 @@ class XdpProgram {
   void refresh_gauges();
 
  private:
-  bool loaded() const { return reason_.empty(); }
   void refused(const std::string& reason);
   void keep_ways();
   void attach();

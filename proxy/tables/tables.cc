@@ -90,16 +90,16 @@ std::optional<rpc::Endpoint> Tables::endpoint_of(std::uint32_t site_class, std::
   return endpoint_at(slice_load_relaxed32(&sites[slice_site_key(site_class, site)].server));
 }
 
-std::vector<rpc::Endpoint> Tables::copies_of(std::uint32_t site, std::uint32_t copies) const {
+std::vector<rpc::Endpoint> Tables::copies_of(std::uint32_t site, std::uint32_t count) const {
   if (wire::is_listed(site)) {
     std::vector<rpc::Endpoint> endpoints;
     for (std::uint32_t server : wire::listed_servers(site)) {
-      const auto endpoint = endpoints.size() < copies ? endpoint_at(server + 1) : std::nullopt;
+      const auto endpoint = endpoints.size() < count ? endpoint_at(server + 1) : std::nullopt;
       if (endpoint) endpoints.push_back(*endpoint);
     }
     return endpoints;
   }
-  return routing::owners_from(site, config->site_mask[SLICE_CLASS_STORAGE], copies,
+  return routing::owners_from(site, config->site_mask[SLICE_CLASS_STORAGE], count,
                               [&](std::uint32_t at) { return endpoint_of(SLICE_CLASS_STORAGE, at); });
 }
 
@@ -154,11 +154,16 @@ void fill_config(const routing::RoutingTables& from, slice_config& out) {
   slice_config core = from.core();
   core.abi = slice_load_relaxed32(&out.abi);
   core.flags = SLICE_CONFIG_PATCH | (out.flags & SLICE_CONFIG_CARDS);
-  if (!from.mirrored_go_by_hash()) core.flags |= SLICE_CONFIG_MAPS;
+  note_maps(from, core);
   core.now_ms = out.now_ms;
   core.attribute_life_ms = kAttributeLifeMs;
   out = core;
   slice_store_relaxed32(&out.abi, SLICE_MAP_ABI);
+}
+
+void note_maps(const routing::RoutingTables& from, slice_config& config) {
+  const std::uint32_t others = slice_load_relaxed32(&config.flags) & ~SLICE_CONFIG_MAPS;
+  slice_store_relaxed32(&config.flags, others | (from.mirrored_go_by_hash() ? 0 : SLICE_CONFIG_MAPS));
 }
 
 std::size_t bind_sites(const wire::Tables& from, const Tables& to) {

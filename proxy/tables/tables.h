@@ -31,6 +31,7 @@ struct Tables {
   std::uint64_t* sources = nullptr;         // SLICE_SOURCE_ENTRIES; null where there is no XDP program
   slice_source6* sources6 = nullptr;        // SLICE_SOURCE_ENTRIES; null likewise
   slice_wanted_slot* wanted = nullptr;      // SLICE_CLASSES * SLICE_MAX_SITES; null likewise
+  std::uint64_t* copies = nullptr;          // SLICE_MAX_SITES; null likewise
   std::uint64_t* spread = nullptr;          // SLICE_CLIENT_SLOTS; null likewise
   slice_way* ways = nullptr;                // SLICE_MAX_SPREAD; null likewise
   // Where the ensemble's proxies are, of a proxy that is outside of it (docs/client-proxy.md); else zero.
@@ -42,7 +43,7 @@ struct Tables {
   std::optional<rpc::Endpoint> endpoint_of(std::uint32_t site_class, std::uint32_t site) const;
   // The servers that have copies of what is on a storage site, or a listed one, as
   // routing::RoutingTables::copies_of() says it.
-  std::vector<rpc::Endpoint> copies_of(std::uint32_t site, std::uint32_t copies) const;
+  std::vector<rpc::Endpoint> copies_of(std::uint32_t site, std::uint32_t count) const;
   // The address under a key of `servers`; nothing where there is none.
   std::optional<rpc::Endpoint> endpoint_at(std::uint32_t server) const;
   // Both say whether that led elsewhere before. `server`: a key of `servers` and `servers6`, 0 for none.
@@ -70,6 +71,8 @@ inline constexpr std::uint32_t kAttributeLifeMs = 30'000;
 // What the routing core is configured with, and that attributes may be patched. Sets abi last: until then the
 // XDP program passes everything.
 void fill_config(const routing::RoutingTables& from, slice_config& out);
+// What newer tables change of that: whether mirrored files may lie elsewhere than sites say (SLICE_CONFIG_MAPS).
+void note_maps(const routing::RoutingTables& from, slice_config& config);
 // Binds sites as the manager's tables say, whatever they were bound to. What the XDP program needs of the way
 // to a server (interface, hardware addresses) stays as it is where the server's address does. The number of
 // entries that led elsewhere.

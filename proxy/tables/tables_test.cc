@@ -156,6 +156,18 @@ TEST_F(TablesTest, RoutesLeadWhereTheTablesDo) {
   EXPECT_EQ(theirs.config->volume, tables_.config->volume);
 }
 
+TEST_F(TablesTest, ThatMirroredFilesMayLieElsewhereIsNotedWhenTablesChange) {
+  fill_config(*RoutingTables::make(config_, wire_).value(), *tables_.config);
+  tables_.config->flags |= SLICE_CONFIG_CARDS;
+  wire::keep_layout_sites(wire_);
+  wire_.sites[SLICE_CLASS_STORAGE][0] = wire_.sites[SLICE_CLASS_STORAGE][1];
+  note_maps(*RoutingTables::make(config_, wire_).value(), *tables_.config);
+  EXPECT_EQ(tables_.config->flags, SLICE_CONFIG_PATCH | SLICE_CONFIG_CARDS | SLICE_CONFIG_MAPS);
+  wire_.layout_sites.clear();
+  note_maps(*RoutingTables::make(config_, wire_).value(), *tables_.config);
+  EXPECT_EQ(tables_.config->flags, SLICE_CONFIG_PATCH | SLICE_CONFIG_CARDS);
+}
+
 TEST_F(TablesTest, NoSecretIsAmongTheRoutes) {
   config_.volume.hash = VolumeConfig::NameHash::kSipHash13;
   fill_config(*RoutingTables::make(config_, wire_).value(), *tables_.config);

@@ -25,9 +25,9 @@ def small_specsfs(target, options, transport, rate, seconds, seed, report, patie
             "--patience", patience, "--seed", seed, "--json", report]
 
 
-def while_killed(target, options, processes, seconds, patience, *more):
-    """Whether a mixed load of so many seconds finds every reply right while these processes are killed and started, one after another;
-    and what it said. `more`: words for slice-load."""
+def while_killed(target, options, processes, seconds, patience, *more, pause=0.0):
+    """Whether a mixed load of so many seconds finds every reply right while these processes are killed and, after the pause, started, one
+    after another; and what it said. `more`: words for slice-load."""
     host = f"[{target.server}]" if ":" in target.server else target.server
     command = [options.programs.parent / "bin/slice-load", "--server", f"{host}:{target.port}", "--mount-port", target.mount_port, "--mix", "mixed",
                "--bytes-per-op", "20KiB", "--rate", 150, "--clients", 4, "--warm-up", 1, "--interval", seconds, "--patience", patience, "--seed",
@@ -37,7 +37,12 @@ def while_killed(target, options, processes, seconds, patience, *more):
     worker.start()
     for process in processes:
         time.sleep(seconds / (len(processes) + 1))
-        target.kill_and_start(process)
+        if pause:
+            target.kill(process)
+            time.sleep(pause)
+            target.start(process)
+        else:
+            target.kill_and_start(process)
     worker.join()
     target.wait_serving()
     return len(said) == 2 and said[1] == 0, said[0][-1500:] if said else ""

@@ -5,6 +5,8 @@ import sys
 import time
 
 import uml
+from load import while_killed
+from xdp_proof import XdpProof
 
 FOLDER = "/mirrors"
 WHOLE_SECONDS = 120  # for copies to be whole again
@@ -85,6 +87,17 @@ def read_without(target, victim):
         target.start(victim)
 
 
+def read_by_xdp(target, options, victim):
+    """XDP sends READs over UDP to the copies by itself, also while one of them is away."""
+    if not target.has_xdp:
+        return True
+    with XdpProof(target) as proof:
+        fine, said = while_killed(target, options, [victim], 12, 60, "--export", FOLDER, "--transport", "udp", pause=4)
+    by_xdp, by_user_space = (counts.get("ROUTED_READ", 0) + counts.get("READ_CLAMPED", 0) for counts in (proof.xdp, proof.user))
+    ok = say(fine, f"a mixed load over UDP finds every reply right while {victim} is killed and away for 4 s{'' if fine else ': ' + said}")
+    return ok & say(by_user_space < by_xdp / 10, f"XDP has sent {by_xdp:.0f} READs to copies, and user space {by_user_space:.0f}")
+
+
 def policy_commands(target):
     """`policy set` changes what it is told and nothing else; fewer copies by mistake are refused."""
     def policy(*words):
@@ -116,6 +129,8 @@ def mirrors(target, options):
     ok &= whole_again(target)
     ok &= written_without(target, nodes[1])
     target.wait_serving()
+    ok &= whole_again(target)
+    ok &= read_by_xdp(target, options, nodes[0])
     ok &= whole_again(target)
     for victim in nodes:
         ok &= read_without(target, victim)

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "bpf/shared/file_handle.h"
 #include "tests/packet/ipv6_harness.h"
 
 namespace slice::packet {
@@ -44,6 +45,20 @@ TEST_F(Ipv6RequestTest, AReadIsClampedAndAHintStamped) {
   EXPECT_EQ(run.outcomes[SLICE_OUTCOME_READ_CLAMPED], 1u);
   EXPECT_EQ(hint_of(run), (3ULL << 62) | 5000);
   EXPECT_TRUE(udp6_checksum_right(run.frame));
+}
+
+TEST_F(Ipv6RequestTest, AReadOfAMirroredFileGoesToACopyAndThenToTheNext) {
+  const uint32_t one = XdpHarness::default_server(2, 1), two = XdpHarness::default_server(2, 5);
+  for (uint32_t site = 0; site < 1024; site++) xdp_->set_copies(site, one, two);
+  const Bytes in = call(6, read_arguments(handle_bytes({.flags = SLICE_HANDLE_MIRRORED}), 1 << 16, 100));
+  for (uint32_t server : {two, one, two}) {
+    Outcome run = xdp_->run(in);
+    EXPECT_EQ(run.outcomes[SLICE_OUTCOME_ROUTED_READ], 1u);
+    EXPECT_EQ(read_flow6(run.frame).destination, std::to_array(xdp_->server6(server).ipv6));
+    EXPECT_TRUE(udp6_checksum_right(run.frame));
+  }
+  for (uint32_t site = 0; site < 1024; site++) xdp_->set_copies(site, 0, 0);
+  EXPECT_EQ(xdp_->run(in).outcomes[SLICE_OUTCOME_MIRRORED], 1u);
 }
 
 TEST_F(Ipv6RequestTest, NameHashingGoesByTheSameHash) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "bpf/shared/file_handle.h"
 #include "tests/packet/packet_builder.h"
 #include "tests/packet/xdp_harness.h"
 
@@ -166,6 +167,55 @@ TEST_F(RequestTest, BytesGoByThresholdAndStripe) {
     Bytes write = call(7, write_arguments(handle_bytes({}), r.offset, r.count, 8));
     expect_routed(xdp_->run(write), write, site_class, site);
   }
+}
+
+// Copies take turns, stripe by stripe; whoever asks again asks the next one.
+TEST_F(RequestTest, ReadsOfMirroredFilesGoToTheirCopies) {
+  const uint32_t one = XdpHarness::default_server(2, 1), two = XdpHarness::default_server(2, 5),
+                 three = XdpHarness::default_server(2, 9);
+  const uint64_t file = HandleFields{}.fileid;
+  auto site_of = [&](uint64_t stripe) {
+    return static_cast<uint32_t>(splitmix_finaliser(file + splitmix_finaliser(stripe + 1))) & 1023;
+  };
+  auto set_all = [&](uint32_t a, uint32_t b, uint32_t c) {
+    for (uint64_t stripe = 0; stripe < 4; stripe++) xdp_->set_copies(site_of(stripe), a, b, c);
+  };
+  auto read = [](uint32_t flags, uint64_t stripe, uint32_t xid, uint32_t count = 100) {
+    CallHeader header;
+    header.procedure = 6;
+    header.xid = xid;
+    return udp_frame(Flow{}, rpc_call(header, read_arguments(handle_bytes({.flags = static_cast<uint8_t>(flags)}), stripe << 16, count)));
+  };
+  auto asked = [&](const Bytes& frame) { return read_flow(xdp_->run(frame).frame).destination; };
+  auto at = [&](uint32_t server) { return std::to_array(xdp_->server(server).ipv4); };
+  constexpr uint32_t kTwo = SLICE_HANDLE_MIRRORED, kThree = SLICE_HANDLE_MIRRORED | SLICE_HANDLE_THREE_COPIES;
+  set_all(one, two, three);
+  uint32_t xid = 1000;
+  for (uint64_t stripe = 0; stripe < 4; stripe++) {
+    EXPECT_EQ(asked(read(kTwo, stripe, ++xid)), at(stripe % 2 == 0 ? one : two)) << stripe;
+    EXPECT_EQ(asked(read(kThree, stripe, ++xid)), at(std::array{one, two, three}[stripe % 3])) << stripe;
+  }
+  // Below the threshold, too, and cut at the stripe's end.
+  Bytes in = read(kTwo, 1, ++xid, 65537);
+  Outcome run = xdp_->run(in);
+  EXPECT_EQ(run.outcomes[SLICE_OUTCOME_READ_CLAMPED], 1u);
+  EXPECT_EQ(xdp_->pending(in)->server & 0x7fff, two);
+  // Again, and again.
+  for (uint32_t server : {three, one, two, three}) EXPECT_EQ(asked(read(kThree, 1, xid)), at(server));
+  for (uint32_t server : {two, one, two}) EXPECT_EQ(asked(read(kTwo, 1, xid)), at(server)) << "whoever asked the third";
+  // Of a copy that cannot be reached it is the next one's turn; of all of them, user space's.
+  set_all(one, 0, three);
+  EXPECT_EQ(asked(read(kThree, 1, ++xid)), at(three));
+  EXPECT_EQ(asked(read(kTwo, 1, ++xid)), at(one));
+  EXPECT_EQ(asked(read(kTwo, 1, xid)), at(one)) << "there is no other";
+  set_all(0, 0, three);
+  EXPECT_EQ(xdp_->run(read(kTwo, 1, ++xid)).outcomes[SLICE_OUTCOME_MIRRORED], 1u) << "a third has nothing of two copies";
+  EXPECT_EQ(asked(read(kThree, 1, ++xid)), at(three));
+  // Writes, and what a block map says, are user space's.
+  set_all(one, two, three);
+  EXPECT_EQ(xdp_->run(call(7, write_arguments(handle_bytes({.flags = SLICE_HANDLE_MIRRORED}), 0, 8, 8))).outcomes[SLICE_OUTCOME_MIRRORED], 1u);
+  EXPECT_EQ(xdp_->run(read(kTwo | SLICE_HANDLE_BLOCK_MAPPED, 1, ++xid)).outcomes[SLICE_OUTCOME_BLOCK_MAPPED], 1u);
+  set_all(0, 0, 0);
 }
 
 TEST_F(RequestTest, HintIsStampedWhereTheReplyCanBePatched) {

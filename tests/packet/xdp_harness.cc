@@ -179,6 +179,11 @@ void XdpHarness::bind(uint32_t site_class, uint32_t site, uint32_t server_index)
   put(skeleton_->maps.sites, site_class * SLICE_MAX_SITES + site, slice_site{server_index, 1});
 }
 
+void XdpHarness::set_copies(uint32_t site, uint32_t first, uint32_t second, uint32_t third) {
+  put(skeleton_->maps.copies, site,
+      first | uint64_t{second} << SLICE_COPY_BITS | uint64_t{third} << 2 * SLICE_COPY_BITS);
+}
+
 void XdpHarness::clear_state() {
   for (uint32_t i = 0; i < SLICE_PENDING_ENTRIES; i++) put(skeleton_->maps.pending, i, slice_pending{});
   for (uint32_t i = 0; i < SLICE_PENDING_ENTRIES; i++) put(skeleton_->maps.pending6, i, slice_pending6{});

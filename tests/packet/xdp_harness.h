@@ -67,6 +67,8 @@ class XdpHarness {
   // Tells the program that it runs generically at the interface, or does not.
   void set_generic(uint32_t ifindex, bool generic);
   void bind(uint32_t site_class, uint32_t site, uint32_t server);
+  // Whom READs of a mirrored file's stripe at the storage site may go to; all 0: user space sees to them.
+  void set_copies(uint32_t site, uint32_t first, uint32_t second, uint32_t third = 0);
 
   // Forgets pending requests, attributes and fragments.
   void clear_state();

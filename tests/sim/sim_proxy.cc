@@ -67,6 +67,7 @@ Task<slice::Status> SimProxy::start() {
   proxy::bind_sites(context_.tables.get()->wire(), tables);
   context_.tables.watch([tables](const std::shared_ptr<const routing::RoutingTables>& newer) {
     proxy::bind_sites(newer->wire(), tables);
+    proxy::note_maps(*newer, *tables.config);
   });
   shared_ = std::make_unique<proxy::SharedState>(loop_, context_.channel, context_.handles, context_.metrics,
                                                  tables);
