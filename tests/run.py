@@ -182,12 +182,12 @@ def stage_tidy(tally, given):
 def stage_asan(tally, given):
     if is_built(tally, "asan", ahead.result("asan", given)):
         read_results(tally, "asan", ahead.result("asan simulations", given))
-        read_results(tally, "asan", run_ctest("asan", "unit", given.only))
+        read_results(tally, "asan", run_ctest("asan", "unit", given.only, at_once=4))  # many wait
 
 
 def stage_tsan(tally, given):
     if is_built(tally, "tsan", ahead.result("tsan", given)):
-        read_results(tally, "tsan", run_ctest("tsan", "threads", given.only))
+        read_results(tally, "tsan", run_ctest("tsan", "threads", given.only, at_once=3))
 
 
 def stage_docs(tally, given):

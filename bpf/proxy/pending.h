@@ -102,7 +102,8 @@ SLICE_INLINE uint32_t slice_remember(const struct slice_packet* packet, const st
 }
 
 // The server that this very request went to, when it came before; 0: it did not, as far as is remembered.
-SLICE_INLINE uint32_t slice_server_asked(const struct slice_packet* packet, const struct slice_request* request) {
+SLICE_INLINE uint32_t slice_server_asked(const struct slice_packet* packet,
+                                         const struct slice_request* request) {
   uint16_t port = slice_load16(packet->udp + SLICE_UDP_SOURCE);
   uint32_t xid = slice_load32(packet->payload);
   const uint8_t* client = slice_source_of(packet);

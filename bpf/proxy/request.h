@@ -59,8 +59,8 @@ SLICE_VERIFIED_ONCE uint32_t slice_find_copy(uint32_t site, uint32_t count, uint
 }
 
 // Where a READ of a mirrored file goes, which is a READ like others then; 0: user space sees to it.
-SLICE_INLINE uint32_t slice_copy_to_read(const struct slice_packet* packet, const struct slice_request* request,
-                                         struct slice_route* route) {
+SLICE_INLINE uint32_t slice_copy_to_read(const struct slice_packet* packet,
+                                         const struct slice_request* request, struct slice_route* route) {
   if (route->outcome != SLICE_OUTCOME_MIRRORED || request->procedure != SLICE_NFS_READ) return 0;
   uint32_t stripe = (uint32_t)(request->offset >> (request->stripe_shift & 63));
   uint32_t server = slice_find_copy(route->site, slice_handle_copies(request->handle_flags), stripe,

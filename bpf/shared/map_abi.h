@@ -85,9 +85,9 @@ struct slice_server6 {
   uint8_t ipv6[16];
 };
 SLICE_STATIC_ASSERT(sizeof(struct slice_server6) == 48, "server layout");
-// `copies`: ARRAY of SLICE_MAX_SITES u64, by storage site: whom READs of a mirrored file's stripe there may go
-// to, in the order of its copies, as keys of `servers` in 16 bits each, the first in the lowest. 0: that copy
-// cannot be reached, or there is none. All of it 0: user space knows where copies are.
+// `copies`: ARRAY of SLICE_MAX_SITES u64, by storage site: whom READs of a mirrored file's stripe there may
+// go to, in the order of its copies, as keys of `servers` in 16 bits each, the first in the lowest. 0: that
+// copy cannot be reached, or there is none. All of it 0: user space knows where copies are.
 #define SLICE_COPY_BITS 16u
 #define SLICE_MAX_COPIES 3u
 

@@ -34,8 +34,8 @@ Task<void> CopyTable::ask(CopyTable& self, std::uint32_t server, rpc::Endpoint a
       kPatience, kRefusedPatience);
   self.asked_.erase(server);
   // Whatever else it says, somebody is there.
-  self.heard(server, answer || (answer.error().code != Errc::kTimedOut &&
-                                answer.error().code != Errc::kUnavailable));
+  self.heard(server,
+             answer || (answer.error().code != Errc::kTimedOut && answer.error().code != Errc::kUnavailable));
 }
 
 void CopyTable::heard(std::uint32_t server, bool answers) {
@@ -54,13 +54,13 @@ void CopyTable::write() {
 }
 
 std::uint64_t CopyTable::entry_of(std::uint32_t site) const {
-  const auto owners = routing::owners_from(
-      site, tables_.config->site_mask[SLICE_CLASS_STORAGE], SLICE_MAX_COPIES,
-      [this](std::uint32_t at) -> std::optional<std::uint32_t> {
-        const slice_site& entry = tables_.sites[slice_site_key(SLICE_CLASS_STORAGE, at)];
-        const std::uint32_t server = slice_load_relaxed32(&entry.server);
-        return server != 0 ? std::optional(server) : std::nullopt;
-      });
+  const auto owners =
+      routing::owners_from(site, tables_.config->site_mask[SLICE_CLASS_STORAGE], SLICE_MAX_COPIES,
+                           [this](std::uint32_t at) -> std::optional<std::uint32_t> {
+                             const slice_site& entry = tables_.sites[slice_site_key(SLICE_CLASS_STORAGE, at)];
+                             const std::uint32_t server = slice_load_relaxed32(&entry.server);
+                             return server != 0 ? std::optional(server) : std::nullopt;
+                           });
   std::uint64_t entry = 0;
   for (std::size_t i = 0; i < owners.size(); ++i) {
     if (!silent_.contains(owners[i] - 1)) entry |= std::uint64_t{owners[i]} << (i * SLICE_COPY_BITS);

@@ -35,7 +35,7 @@ class CopyTable {
   service::ServiceContext& context_;
   Tables tables_;
   // By index.
-  std::set<std::uint32_t> asked_;   // whose answer is due
+  std::set<std::uint32_t> asked_;  // whose answer is due
   std::set<std::uint32_t> silent_;
   Gauge& silent_now_;
 };

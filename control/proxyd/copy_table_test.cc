@@ -50,7 +50,8 @@ TEST_F(CopyTableTest, ASiteHasItsServerAndTheNextOnes) {
   loop_.advance(10s);
   EXPECT_EQ(entries_[site_of("store1")], entry(one, two));
   const auto sites = tables_.get()->wire().sites[SLICE_CLASS_STORAGE].size();
-  for (std::size_t site = 0; site < entries_.size(); ++site) EXPECT_EQ(entries_[site] != 0, site < sites) << site;
+  for (std::size_t site = 0; site < entries_.size(); ++site)
+    EXPECT_EQ(entries_[site] != 0, site < sites) << site;
 }
 
 TEST_F(CopyTableTest, OneThatIsSilentIsLeftOutUntilItAnswers) {
@@ -68,6 +69,9 @@ TEST_F(CopyTableTest, OneThatIsSilentIsLeftOutUntilItAnswers) {
   loop_.advance(CopyTable::kStep + CopyTable::kPatience + 10ms);
   EXPECT_EQ(entries_[site_of("store1")], entry(one, 0));
   EXPECT_EQ(silent(), 1u);
+  serve("store2", nodes_[1]);
+  loop_.advance(CopyTable::kStep + CopyTable::kPatience + 10ms);
+  EXPECT_EQ(entries_[site_of("store1")], entry(one, two));
 }
 
 TEST_F(CopyTableTest, AnEntryOfSitesThatIsChangedByHandCounts) {

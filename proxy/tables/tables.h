@@ -71,7 +71,8 @@ inline constexpr std::uint32_t kAttributeLifeMs = 30'000;
 // What the routing core is configured with, and that attributes may be patched. Sets abi last: until then the
 // XDP program passes everything.
 void fill_config(const routing::RoutingTables& from, slice_config& out);
-// What newer tables change of that: whether mirrored files may lie elsewhere than sites say (SLICE_CONFIG_MAPS).
+// What newer tables change of that: whether mirrored files may lie elsewhere than sites say
+// (SLICE_CONFIG_MAPS).
 void note_maps(const routing::RoutingTables& from, slice_config& config);
 // Binds sites as the manager's tables say, whatever they were bound to. What the XDP program needs of the way
 // to a server (interface, hardware addresses) stays as it is where the server's address does. The number of

@@ -184,7 +184,9 @@ TEST_F(RequestTest, ReadsOfMirroredFilesGoToTheirCopies) {
     CallHeader header;
     header.procedure = 6;
     header.xid = xid;
-    return udp_frame(Flow{}, rpc_call(header, read_arguments(handle_bytes({.flags = static_cast<uint8_t>(flags)}), stripe << 16, count)));
+    return udp_frame(Flow{},
+                     rpc_call(header, read_arguments(handle_bytes({.flags = static_cast<uint8_t>(flags)}),
+                                                     stripe << 16, count)));
   };
   auto asked = [&](const Bytes& frame) { return read_flow(xdp_->run(frame).frame).destination; };
   auto at = [&](uint32_t server) { return std::to_array(xdp_->server(server).ipv4); };
@@ -202,19 +204,24 @@ TEST_F(RequestTest, ReadsOfMirroredFilesGoToTheirCopies) {
   EXPECT_EQ(xdp_->pending(in)->server & 0x7fff, two);
   // Again, and again.
   for (uint32_t server : {three, one, two, three}) EXPECT_EQ(asked(read(kThree, 1, xid)), at(server));
-  for (uint32_t server : {two, one, two}) EXPECT_EQ(asked(read(kTwo, 1, xid)), at(server)) << "whoever asked the third";
+  for (uint32_t server : {two, one, two})
+    EXPECT_EQ(asked(read(kTwo, 1, xid)), at(server)) << "whoever asked the third";
   // Of a copy that cannot be reached it is the next one's turn; of all of them, user space's.
   set_all(one, 0, three);
   EXPECT_EQ(asked(read(kThree, 1, ++xid)), at(three));
   EXPECT_EQ(asked(read(kTwo, 1, ++xid)), at(one));
   EXPECT_EQ(asked(read(kTwo, 1, xid)), at(one)) << "there is no other";
   set_all(0, 0, three);
-  EXPECT_EQ(xdp_->run(read(kTwo, 1, ++xid)).outcomes[SLICE_OUTCOME_MIRRORED], 1u) << "a third has nothing of two copies";
+  EXPECT_EQ(xdp_->run(read(kTwo, 1, ++xid)).outcomes[SLICE_OUTCOME_MIRRORED], 1u)
+      << "a third has nothing of two copies";
   EXPECT_EQ(asked(read(kThree, 1, ++xid)), at(three));
   // Writes, and what a block map says, are user space's.
   set_all(one, two, three);
-  EXPECT_EQ(xdp_->run(call(7, write_arguments(handle_bytes({.flags = SLICE_HANDLE_MIRRORED}), 0, 8, 8))).outcomes[SLICE_OUTCOME_MIRRORED], 1u);
-  EXPECT_EQ(xdp_->run(read(kTwo | SLICE_HANDLE_BLOCK_MAPPED, 1, ++xid)).outcomes[SLICE_OUTCOME_BLOCK_MAPPED], 1u);
+  EXPECT_EQ(xdp_->run(call(7, write_arguments(handle_bytes({.flags = SLICE_HANDLE_MIRRORED}), 0, 8, 8)))
+                .outcomes[SLICE_OUTCOME_MIRRORED],
+            1u);
+  EXPECT_EQ(xdp_->run(read(kTwo | SLICE_HANDLE_BLOCK_MAPPED, 1, ++xid)).outcomes[SLICE_OUTCOME_BLOCK_MAPPED],
+            1u);
   set_all(0, 0, 0);
 }
 
