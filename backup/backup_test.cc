@@ -9,6 +9,7 @@
 #include "backup/reconcile.h"
 #include "backup/restore.h"
 #include "common/manual_loop.h"
+#include "common/testing/temporary_folder.h"
 #include "dirserver/fsck/local_source.h"
 #include "dirserver/fsck/testing/volume.h"
 #include "fsck/testing/fake_server.h"
@@ -32,21 +33,11 @@ using fsck::FakeServer;
 constexpr std::uint64_t kThreshold = 65536;
 constexpr nfs3::Time kNow{1000, 0};
 
-class Folder {
- public:
-  Folder() {
-    std::string made = std::filesystem::temp_directory_path() / "slice-backup-XXXXXX";
-    path = ::mkdtemp(made.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string path;
-};
-
 // ---- the file ----
 
 class FormatTest : public ::testing::Test {
  protected:
-  FormatTest() : path_(folder_.path + "/dir1.backup") {
+  FormatTest() : path_(folder_.path() + "/dir1.backup") {
     const Header header{VolumeId{1}, wire::Role::kDirectory, "dir1", "cells 1", WallTime{42}, {0, 5}};
     auto writer = Writer::make(path_, header).value();
     EXPECT_TRUE(writer->add(Cell{"key", "value"}));
@@ -71,7 +62,7 @@ class FormatTest : public ::testing::Test {
   }
   void write(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
 
-  Folder folder_;
+  TemporaryFolder folder_;
   const std::string path_;
 };
 
@@ -110,11 +101,11 @@ TEST_F(FormatTest, EveryCutIsNoticed) {
 }
 
 TEST_F(FormatTest, FilesAreFoundByTheirRole) {
-  EXPECT_EQ(open_all(folder_.path, wire::Role::kDirectory)->size(), 1u);
-  EXPECT_EQ(open_all(folder_.path, wire::Role::kSmallFile).error().code, Errc::kNotFound);
+  EXPECT_EQ(open_all(folder_.path(), wire::Role::kDirectory)->size(), 1u);
+  EXPECT_EQ(open_all(folder_.path(), wire::Role::kSmallFile).error().code, Errc::kNotFound);
   EXPECT_EQ(open_all("/nonexistent", wire::Role::kDirectory).error().code, Errc::kNotFound);
   write("something else");
-  EXPECT_FALSE(open_all(folder_.path, wire::Role::kDirectory));
+  EXPECT_FALSE(open_all(folder_.path(), wire::Role::kDirectory));
 }
 
 // ---- one cell ----
@@ -195,7 +186,7 @@ class RestoreTest : public ::testing::Test {
   // The backup's file of `name`, with these records.
   void write_file(const std::string& name, wire::Role role, std::vector<Record> records,
                   std::vector<std::uint32_t> sites) {
-    auto writer = Writer::make(backup_.path + "/" + name + kSuffix,
+    auto writer = Writer::make(backup_.path() + "/" + name + kSuffix,
                                {config_.volume.id, role, name, made_for(config_, role), {}, std::move(sites)})
                       .value();
     for (Record& each : records) ASSERT_TRUE(writer->add(std::move(each)));
@@ -213,10 +204,10 @@ class RestoreTest : public ::testing::Test {
   }
   RestoreSeams seams(const std::string& name) {
     self_ = *config_.find(name);
-    self_.data = data_.path;
-    auto files = open_all(backup_.path, static_cast<wire::Role>(self_.role));
+    self_.data = data_.path();
+    auto files = open_all(backup_.path(), static_cast<wire::Role>(self_.role));
     files_ = files ? std::move(*files) : std::vector<std::unique_ptr<Reader>>{};
-    disk_ = storage::PosixDisk::open(loop_, data_.path).value();
+    disk_ = storage::PosixDisk::open(loop_, data_.path()).value();
     return {.loop = loop_,
             .disk = *disk_,
             .self = self_,
@@ -232,7 +223,7 @@ class RestoreTest : public ::testing::Test {
     return record.known() ? wire::numbers_of(record.sites()) : std::vector<std::uint32_t>{};
   }
 
-  Folder backup_, data_;
+  TemporaryFolder backup_, data_;
   TestVolume volume_{Policy::kMkdirSwitching};
   EnsembleConfig config_;
   rpc::EpollLoop loop_;
@@ -270,7 +261,7 @@ TEST_F(RestoreTest, NamesComeBackFittedToTheBytesThereAre) {
   EXPECT_EQ(notes_.size(), 3u);
   EXPECT_EQ(recorded_sites(), all_sites());
 
-  auto store = storage::open_rocks_read_only({.folder = data_.path + "/cells"}).value();
+  auto store = storage::open_rocks_read_only({.folder = data_.path() + "/cells"}).value();
   auto cell_of = [&](FileId file) {
     const SiteId site = volume_.cell(file).self.cell.site;
     return *dirserver::decode_attribute_cell(site, **store->get(dirserver::attribute_key(site, file)));
@@ -305,7 +296,7 @@ TEST_F(RestoreTest, ATruncationThatIsOverIsNotDoneAgain) {
   write_cells();
   server(0).objects[file] = {.end = 5000, .allocated = 8192, .epoch = Epoch{3}, .extents = {}};
   ASSERT_TRUE(rpc::run_to_end(loop_, restore_names(seams("dir1"), servers_)));
-  auto store = storage::open_rocks_read_only({.folder = data_.path + "/cells"}).value();
+  auto store = storage::open_rocks_read_only({.folder = data_.path() + "/cells"}).value();
   EXPECT_FALSE(store->get(dirserver::truncation_key(site, file))->has_value());
 }
 
@@ -314,12 +305,12 @@ TEST_F(RestoreTest, NothingIsMadeOfABackupThatDoesNotFit) {
   server(0).has(file, 0, 10);
   write_cells({0, 1, 2});
   EXPECT_EQ(rpc::run_to_end(loop_, restore_names(seams("dir1"), servers_)).error().code, Errc::kNotFound);
-  std::filesystem::remove(backup_.path + "/dir1" + kSuffix);
+  std::filesystem::remove(backup_.path() + "/dir1" + kSuffix);
   write_cells();
   server(1).silent = true;
   EXPECT_EQ(rpc::run_to_end(loop_, restore_names(seams("dir1"), servers_)).error().code, Errc::kTimedOut)
       << "who does not answer may have bytes";
-  EXPECT_FALSE(std::filesystem::exists(data_.path + "/ownership"));
+  EXPECT_FALSE(std::filesystem::exists(data_.path() + "/ownership"));
   config_.volume.policy = Policy::kNameHashing;
   EXPECT_EQ(rpc::run_to_end(loop_, restore_names(seams("dir1"), servers_)).error().code, Errc::kInvalid);
 }
@@ -348,12 +339,12 @@ class RestoreFilesTest : public RestoreTest {
   }
   Result<RestoredFiles> restore() {
     LocalSource cells(dirserver::fsck::testing::stores_of(manual_, medium_, volume_.stored()), 64);
-    auto then = open_all(backup_.path, wire::Role::kDirectory).value();
+    auto then = open_all(backup_.path(), wire::Role::kDirectory).value();
     return rpc::run_to_end(loop_, restore_files(seams("small1"), cells, then));
   }
   // Opens it as its server does.
   void open() {
-    records_ = storage::RocksStore::open(loop_, metrics_, {.folder = data_.path + "/maps"}).value();
+    records_ = storage::RocksStore::open(loop_, metrics_, {.folder = data_.path() + "/maps"}).value();
     zones_ = std::make_unique<smallfile::DiskZoneStore>(loop_, *disk_);
     auto store = rpc::run_to_end(
         loop_, smallfile::Store::open(
@@ -442,8 +433,8 @@ TEST_F(RestoreFilesTest, AManagersStateComesBack) {
   write_file("manager1", wire::Role::kManager,
              {StateFile{"manager.state", "state"}, StateFile{"../evil", "x"}}, {});
   EXPECT_EQ(rpc::run_to_end(loop_, restore_state(seams("manager1"))).error().code, Errc::kCorrupt);
-  EXPECT_TRUE(std::filesystem::exists(data_.path + "/manager.state"));
-  EXPECT_FALSE(std::filesystem::exists(data_.path + "/../evil"));
+  EXPECT_TRUE(std::filesystem::exists(data_.path() + "/manager.state"));
+  EXPECT_FALSE(std::filesystem::exists(data_.path() + "/../evil"));
 }
 
 }  // namespace

@@ -29,13 +29,9 @@ class FileCallsTest : public ::testing::Test {
             .name = {0x7f000001, 900}, .first_xid = 5, .again = 200ms, .busy_pause = 10ms, .patience = 5s});
   }
   template <class T>
-  static Task<void> keep(Task<T> task, std::optional<T>& out) {
-    out.emplace(co_await std::move(task));
-  }
-  template <class T>
   T run(Task<T> task) {
     std::optional<T> done;
-    spawn(keep(std::move(task), done));
+    spawn(std::move(task), done);
     EXPECT_TRUE(ensemble.run_until([&] { return done.has_value(); }));
     return std::move(*done);
   }

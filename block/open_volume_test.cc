@@ -100,13 +100,9 @@ class OpenVolumeTest : public ::testing::Test {
                                                               .on_taken_away = [this] { ++taken_away; }},
                                           figures);
   }
-  template <class T>
-  static Task<void> keep(Task<T> task, std::optional<T>& out) {
-    out.emplace(co_await std::move(task));
-  }
   Status run(Task<Status> task) {
     std::optional<Status> done;
-    spawn(keep(std::move(task), done));
+    spawn(std::move(task), done);
     for (int i = 0; i < 100 && !done; ++i) loop.advance(std::chrono::milliseconds(1));
     EXPECT_TRUE(done);
     return done ? std::move(*done) : Status{};
@@ -121,7 +117,7 @@ class OpenVolumeTest : public ::testing::Test {
   }
   std::vector<Extent> extents(std::uint64_t offset, std::uint64_t length) {
     std::optional<Result<std::vector<Extent>>> done;
-    spawn(keep(volume->extents(offset, length), done));
+    spawn(volume->extents(offset, length), done);
     for (int i = 0; i < 100 && !done; ++i) loop.advance(std::chrono::milliseconds(1));
     EXPECT_TRUE(done && *done);
     return done && *done ? **done : std::vector<Extent>{};
@@ -251,9 +247,9 @@ TEST_F(OpenVolumeTest, AFlushThatFailsKeepsWhatItHas) {
 TEST_F(OpenVolumeTest, OverlappingWritesAreDoneInTheirOrder) {
   file->hold = true;
   std::optional<Status> first, second, beside;
-  spawn(keep(volume->write(0, bytes(1024, 1), false), first));
-  spawn(keep(volume->write(512, bytes(1024, 2), false), second));
-  spawn(keep(volume->write(4096, bytes(512, 3), false), beside));
+  spawn(volume->write(0, bytes(1024, 1), false), first);
+  spawn(volume->write(512, bytes(1024, 2), false), second);
+  spawn(volume->write(4096, bytes(512, 3), false), beside);
   EXPECT_EQ(file->writes, 2u);
   file->release();
   loop.advance(std::chrono::milliseconds(1));

@@ -134,6 +134,14 @@ inline void spawn(Task<void> task) {
   task_internal::run_detached(std::move(task));
 }
 
+// The same; what the task ends with is put into `into`, which lives until then.
+template <class T>
+void spawn(Task<T> task, std::optional<T>& into) {
+  spawn([](Task<T> running, std::optional<T>& value) -> Task<void> {
+    value.emplace(co_await std::move(running));
+  }(std::move(task), into));
+}
+
 // A value that a callback sets once and one coroutine awaits. Copies share the value, so that a timer and an
 // answer may both hold one: the first set() wins and the others are ignored. set() resumes the waiter at
 // once.

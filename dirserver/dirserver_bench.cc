@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "common/testing/temporary_folder.h"
 #include "dirserver/server.h"
 #include "rpc/message.h"
 #include "service/testing/service_fixture.h"
@@ -19,16 +20,14 @@ using nfs3::Procedure;
 
 class BenchServer : public service::testing::ServiceFixture {
  public:
-  explicit BenchServer(std::uint64_t cache_bytes = 256 << 20)
-      : ServiceFixture("dir1"), folder_(std::filesystem::temp_directory_path() / "slice-dird-bench-XXXXXX") {
-    folder_ = ::mkdtemp(folder_.data());
+  explicit BenchServer(std::uint64_t cache_bytes = 256 << 20) : ServiceFixture("dir1") {
     config_.servers[self_.index].cache_bytes = cache_bytes;
     config_.volume.threshold = 0;  // nobody to hand removed files to
     config_.volume.root_mode = 0777;
     server_ = std::make_unique<DirectoryServer>(
         context_, [this](service::ServiceContext&) -> Result<std::unique_ptr<storage::KvStore>> {
           return std::unique_ptr<storage::KvStore>(
-              std::move(storage::RocksStore::open(loop_, metrics_, {.folder = folder_}).value()));
+              std::move(storage::RocksStore::open(loop_, metrics_, {.folder = folder_.path()}).value()));
         });
     bool started = false;
     start(server_->start(), [&](Status status) { started = status.has_value(); });
@@ -36,10 +35,7 @@ class BenchServer : public service::testing::ServiceFixture {
     dispatcher_ = std::make_unique<rpc::Dispatcher>(metrics_);
     for (rpc::Program* program : server_->programs()) dispatcher_->add(*program);
   }
-  ~BenchServer() override {
-    server_.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  ~BenchServer() override { server_.reset(); }
   void TestBody() override {}
 
   // The caller is a user, who has a quota.
@@ -100,7 +96,7 @@ class BenchServer : public service::testing::ServiceFixture {
   Buffer last_;
 
  private:
-  std::string folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<DirectoryServer> server_;
   std::unique_ptr<rpc::Dispatcher> dispatcher_;
   std::uint32_t xid_ = 0;

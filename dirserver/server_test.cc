@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "common/testing/temporary_folder.h"
 #include "dirserver/testing/fixture.h"
 #include "storage/rocks_store.h"
 
@@ -36,11 +37,10 @@ TEST_F(ServerTest, RefusesAStoreOfAnotherConfiguration) {
 // The real store under the same server: what was answered is there when it is opened again without a clean
 // stop of the volume.
 TEST_F(ServerTest, OnRocksDb) {
-  std::string folder = std::filesystem::temp_directory_path() / "slice-dird-XXXXXX";
-  folder = ::mkdtemp(folder.data());
+  const TemporaryFolder folder;
   auto open = [&](service::ServiceContext&) -> Result<std::unique_ptr<storage::KvStore>> {
     return std::unique_ptr<storage::KvStore>(
-        std::move(storage::RocksStore::open(loop_, metrics_, {.folder = folder + "/cells"}).value()));
+        std::move(storage::RocksStore::open(loop_, metrics_, {.folder = folder.path() + "/cells"}).value()));
   };
   auto wait = [&](auto task) {
     std::optional<decltype(task.await_resume())> value;
@@ -81,7 +81,6 @@ TEST_F(ServerTest, OnRocksDb) {
       }
     }
   }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

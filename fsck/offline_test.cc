@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "bpf/shared/file_handle.h"
+#include "common/testing/temporary_folder.h"
 #include "coordinator/block_maps.h"
 #include "coordinator/intention_format.h"
 #include "rpc/epoll_loop.h"
@@ -34,14 +35,10 @@ using ::testing::SizeIs;
 class OfflineTest : public ::testing::Test {
  protected:
   OfflineTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "slice-offline-XXXXXX").string();
-    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
     for (ServerConfig& server : config_.servers) server.data = root_ + "/" + server.name;
     tables_ = routing::RoutingTables::initial(config_);
     tables_.generation = Generation{1};
   }
-  ~OfflineTest() override { std::filesystem::remove_all(root_); }
 
   const ServerConfig& server(const std::string& name) const { return *config_.find(name); }
   template <class Change>
@@ -114,7 +111,8 @@ class OfflineTest : public ::testing::Test {
 
   rpc::EpollLoop loop_;
   EnsembleConfig config_ = service::testing::sample_config();
-  std::string root_;
+  TemporaryFolder temporary_;
+  const std::string& root_ = temporary_.path();
   wire::Tables tables_;
   Status opened_;
 };

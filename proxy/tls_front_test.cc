@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "common/testing/temporary_folder.h"
 #include "proxy/testing/toy_ensemble.h"
 #include "rpc/message.h"
 #include "rpc/testing/certificates.h"
@@ -20,11 +21,6 @@ constexpr std::size_t kLong = 1 << 20;
 
 class TlsFrontTest : public ::testing::Test {
  protected:
-  ~TlsFrontTest() override { std::filesystem::remove_all(folder); }
-  static std::string make_folder() {
-    std::string name = ::testing::TempDir() + "slice-tls-front-XXXXXX";
-    return ::mkdtemp(name.data()) != nullptr ? name : "";
-  }
   static std::unique_ptr<Tls> load(const TlsConfig& files) {
     auto tls = Tls::load(files, Tls::Peers::kClients);
     EXPECT_TRUE(tls) << tls.error().message;
@@ -88,7 +84,8 @@ class TlsFrontTest : public ::testing::Test {
   }
   std::uint64_t counted(const std::string& name) { return ensemble->metrics.counter(name).value(); }
 
-  const std::string folder = make_folder();
+  const TemporaryFolder temporary;
+  const std::string& folder = temporary.path();
   rpc::testing::Authority authority{folder};
   std::unique_ptr<Tls> service = load(authority.issue("service"));
   TlsConfig without_certificate{

@@ -2,6 +2,7 @@
 // large records move. Client and server share one loop, so the time of a call is the CPU of both sides.
 #include <benchmark/benchmark.h>
 
+#include "common/testing/temporary_folder.h"
 #include "rpc/call.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
@@ -17,12 +18,8 @@ enum Way { kPlain, kHeads, kAll, kTls };  // without a session; by what its MACs
 
 // A certificate for this host, made once.
 const TlsConfig& certificate() {
-  static const std::string folder = [] {
-    std::string name = "/tmp/slice-rpc-bench-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    return name;
-  }();
-  static const TlsConfig files = testing::Authority(folder).issue("host");
+  static const TemporaryFolder folder;
+  static const TlsConfig files = testing::Authority(folder.path()).issue("host");
   return files;
 }
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "common/testing/temporary_folder.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "rpc/server_internal.h"
@@ -31,11 +32,6 @@ class TlsTest : public ::testing::Test {
     dispatcher.add(echo);
     options.keys = &server_keys;
     files = authority.issue("server");
-  }
-  ~TlsTest() override { std::filesystem::remove_all(folder); }
-  static std::string make_folder() {
-    std::string name = ::testing::TempDir() + "slice-tls-XXXXXX";
-    return ::mkdtemp(name.data()) != nullptr ? name : "";
   }
   void serve(bool tls = true) {
     if (tls) ASSERT_TRUE(server_keys.use_tls(files));
@@ -64,7 +60,8 @@ class TlsTest : public ::testing::Test {
   }
   std::uint64_t refused() { return metrics.counter("rpc_sessions_refused_total").value(); }
 
-  const std::string folder = make_folder();
+  const TemporaryFolder temporary;
+  const std::string& folder = temporary.path();
   testing::Authority authority{folder};
   TlsConfig files;
   EpollLoop loop;

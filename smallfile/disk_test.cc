@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/testing/temporary_folder.h"
 #include "rpc/epoll_loop.h"
 #include "smallfile/store.h"
 #include "storage/log.h"
@@ -21,24 +22,15 @@ using ::testing::HasSubstr;
 
 class RealDiskTest : public ::testing::Test {
  protected:
-  RealDiskTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "slice_smallfile_XXXXXX").string();
-    folder = ::mkdtemp(pattern.data());
-    disk = storage::PosixDisk::open(loop, folder.string()).value();
-  }
+  RealDiskTest() { disk = storage::PosixDisk::open(loop, folder.string()).value(); }
   ~RealDiskTest() override {
     close_store();
     disk.reset();
-    std::filesystem::remove_all(folder);
-  }
-  template <class T>
-  static Task<void> keep(Task<T> task, std::optional<T>& into) {
-    into.emplace(co_await std::move(task));
   }
   template <class T>
   T wait(Task<T> task) {
     std::optional<T> result;
-    spawn(keep(std::move(task), result));
+    spawn(std::move(task), result);
     EXPECT_TRUE(loop.run_until([&] { return result.has_value(); }, std::chrono::minutes(1)));
     return std::move(*result);
   }
@@ -73,7 +65,8 @@ class RealDiskTest : public ::testing::Test {
     ASSERT_TRUE(file.good());
   }
 
-  std::filesystem::path folder;
+  const TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary.path();
   Metrics metrics;
   rpc::EpollLoop loop;
   std::unique_ptr<storage::PosixDisk> disk;

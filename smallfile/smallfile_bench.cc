@@ -209,13 +209,9 @@ struct DiskBench {
     std::filesystem::remove_all(folder);
   }
   template <class T>
-  static Task<void> keep(Task<T> task, std::optional<T>& into) {
-    into.emplace(co_await std::move(task));
-  }
-  template <class T>
   T wait(Task<T> task) {
     std::optional<T> result;
-    spawn(keep(std::move(task), result));
+    spawn(std::move(task), result);
     loop.run_until([&] { return result.has_value(); }, std::chrono::minutes(1));
     return std::move(*result);
   }

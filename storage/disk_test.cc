@@ -15,6 +15,8 @@
 #include <type_traits>
 
 #include "common/manual_loop.h"
+#include "common/testing/real_time.h"
+#include "common/testing/temporary_folder.h"
 #include "storage/memory_disk.h"
 #include "storage/posix_disk.h"
 
@@ -22,20 +24,8 @@ namespace slice::storage {
 namespace {
 
 template <class T>
-Task<void> keep(Task<T> task, std::optional<T>& slot) {
-  slot.emplace(co_await task);
-}
-
-// Runs the loop until the task has ended; workers of a real disk need real time.
-template <class T>
 T run(ManualLoop& loop, Task<T> task) {
-  std::optional<T> slot;
-  spawn(keep(std::move(task), slot));
-  while (!slot) {
-    loop.advance(std::chrono::milliseconds(1));
-    if (!slot) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  return std::move(*slot);
+  return end_in_real_time(loop, std::move(task));
 }
 
 Buffer pattern(std::size_t n, std::uint8_t seed) {
@@ -50,17 +40,12 @@ std::string text(ByteView bytes) {
 
 struct Posix {
   Posix() : Posix(std::filesystem::temp_directory_path()) {}
-  explicit Posix(const std::filesystem::path& above) {
-    std::string folder = above / "slice-disk-XXXXXX";
-    path = ::mkdtemp(folder.data());
+  explicit Posix(const std::filesystem::path& above) : folder(above) {
     disk = std::move(PosixDisk::open(loop, path, {.inline_unsynced_bytes = 1 << 20}).value());
   }
-  ~Posix() {
-    disk.reset();
-    std::filesystem::remove_all(path);
-  }
   ManualLoop loop;
-  std::string path;
+  const TemporaryFolder folder;
+  const std::string& path = folder.path();
   std::unique_ptr<Disk> disk;
 };
 
@@ -71,7 +56,7 @@ struct PosixInMemory : Posix {
                                                         : std::filesystem::temp_directory_path()) {}
 };
 
-struct Memory {
+struct InMemory {
   ManualLoop loop;
   std::unique_ptr<Disk> disk = std::make_unique<MemoryDisk>(loop);
 };
@@ -106,7 +91,7 @@ class DiskTest : public testing::Test {
   Made made;
 };
 
-using Disks = testing::Types<Posix, PosixInMemory, Memory, SlowMemory>;
+using Disks = testing::Types<Posix, PosixInMemory, InMemory, SlowMemory>;
 TYPED_TEST_SUITE(DiskTest, Disks);
 
 TYPED_TEST(DiskTest, ReadsWhatWasWritten) {

@@ -142,11 +142,6 @@ TEST_F(ModelTest, WhatIsRemovedIsNeverWritten) {
   EXPECT_EQ(disk.blocks_in_memory(), 0u);
 }
 
-template <class T>
-Task<void> keep(Task<T> task, std::optional<T>& slot) {
-  slot.emplace(co_await task);
-}
-
 class EmulatedDiskTest : public ModelTest {
  protected:
   EmulatedDiskTest() {
@@ -158,7 +153,7 @@ class EmulatedDiskTest : public ModelTest {
   T timed(Task<T> task) {
     MonoTime began = loop.now();
     std::optional<T> slot;
-    spawn(keep(std::move(task), slot));
+    spawn(std::move(task), slot);
     loop.run_until([&] { return slot.has_value(); });
     took = (loop.now() - began) / 1ms;
     return std::move(*slot);

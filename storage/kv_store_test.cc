@@ -12,46 +12,24 @@
 #include <thread>
 
 #include "common/manual_loop.h"
+#include "common/testing/real_time.h"
+#include "common/testing/temporary_folder.h"
 #include "storage/memory_store.h"
 #include "storage/rocks_store.h"
 
 namespace slice::storage {
 namespace {
 
-template <class T>
-Task<void> keep(Task<T> task, std::optional<T>& slot) {
-  slot.emplace(co_await task);
-}
-
-// Runs the loop until `done`; the sync thread of a real store needs real time.
-template <class Done>
-bool run_until(ManualLoop& loop, const Done& done) {
-  auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!done() && std::chrono::steady_clock::now() < limit) {
-    loop.advance(std::chrono::milliseconds(1));
-    if (!done()) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  return done();
-}
-
-std::string temporary_folder() {
-  std::string folder = std::filesystem::temp_directory_path() / "slice-kv-XXXXXX";
-  return ::mkdtemp(folder.data());
-}
-
 struct Rocks {
-  Rocks() : path(temporary_folder()) { open(); }
-  ~Rocks() {
-    store.reset();
-    std::filesystem::remove_all(path);
-  }
+  Rocks() { open(); }
   void open() {
     store.reset();
     store = std::move(RocksStore::open(loop, metrics, {.folder = path + "/cells"}).value());
   }
   ManualLoop loop;
   Metrics metrics;
-  std::string path;
+  const TemporaryFolder folder;
+  const std::string& path = folder.path();
   std::unique_ptr<KvStore> store;
 };
 
@@ -77,8 +55,8 @@ class KvStoreTest : public testing::Test {
   std::optional<std::string> get(std::string_view key) { return made_.store->get(key).value(); }
   Status wait_durable(LogPosition position) {
     std::optional<Status> ended;
-    spawn(keep(made_.store->durable(position), ended));
-    EXPECT_TRUE(run_until(made_.loop, [&] { return ended.has_value(); }));
+    spawn(made_.store->durable(position), ended);
+    EXPECT_TRUE(run_in_real_time(made_.loop, [&] { return ended.has_value(); }));
     return *ended;
   }
   std::string keys(std::string_view begin, std::string_view end) {
@@ -222,9 +200,9 @@ TYPED_TEST(KvStoreTest, WhatWasDurableIsThereAfterReopening) {
 TYPED_TEST(KvStoreTest, ManyWaitersAreAllResumed) {
   std::vector<std::optional<Status>> ended(200);
   for (auto& slot : ended) {
-    spawn(keep(this->made_.store->durable(this->put("k" + std::to_string(&slot - ended.data()), "v")), slot));
+    spawn(this->made_.store->durable(this->put("k" + std::to_string(&slot - ended.data()), "v")), slot);
   }
-  EXPECT_TRUE(run_until(this->made_.loop, [&] {
+  EXPECT_TRUE(run_in_real_time(this->made_.loop, [&] {
     return std::all_of(ended.begin(), ended.end(), [](const auto& s) { return s.has_value(); });
   }));
   for (auto& slot : ended) EXPECT_TRUE(slot->has_value());
@@ -322,7 +300,7 @@ TEST_F(MemoryStoreTest, ACrashDropsWhatWasNotDurable) {
 
 TEST_F(MemoryStoreTest, ACrashEndsWaiters) {
   std::optional<Status> ended;
-  spawn(keep(memory().durable(put("a", "1")), ended));
+  spawn(memory().durable(put("a", "1")), ended);
   memory().crash();
   ASSERT_TRUE(ended.has_value());
   EXPECT_EQ(ended->error().code, Errc::kUnavailable);
@@ -331,8 +309,8 @@ TEST_F(MemoryStoreTest, ACrashEndsWaiters) {
 
 TEST_F(MemoryStoreTest, WaitersShareSyncs) {
   std::vector<std::optional<Status>> ended(50);
-  for (auto& slot : ended) spawn(keep(memory().durable(put("a", "1")), slot));
-  ASSERT_TRUE(run_until(made_.loop, [&] { return ended.back().has_value(); }));
+  for (auto& slot : ended) spawn(memory().durable(put("a", "1")), slot);
+  ASSERT_TRUE(run_in_real_time(made_.loop, [&] { return ended.back().has_value(); }));
   EXPECT_LE(memory().syncs(), 2u);
 }
 
@@ -418,7 +396,7 @@ TEST_F(RocksStoreTest, ListingWhereManyKeysWereDeletedBecomesCheap) {
   };
   EXPECT_GE(cost(), std::uint64_t{kKeys});                           // what the rest of this test would end
   Counter& clearings = made_.metrics.counter("kv_clearings_total");  // counted when it has ended
-  EXPECT_TRUE(run_until(made_.loop, [&] { return cost() < 1000 && clearings.value() > 0; }));
+  EXPECT_TRUE(run_in_real_time(made_.loop, [&] { return cost() < 1000 && clearings.value() > 0; }));
 }
 
 TEST_F(RocksStoreTest, LittleSpaceRefusesChangesBeforeTheyAreTaken) {
@@ -464,20 +442,20 @@ TEST_F(RocksStoreTest, AFullFileSystemMakesWaitersWaitAndRecovers) {
     position = *applied;
   }
   ASSERT_GT(accepted, 0);
-  spawn(keep(made_.store->durable(position), ended));
+  spawn(made_.store->durable(position), ended);
   WriteBatch batch;
   batch.put("refused", "1");
-  EXPECT_TRUE(run_until(made_.loop, [&] {
+  EXPECT_TRUE(run_in_real_time(made_.loop, [&] {
     auto applied = made_.store->apply(batch);
     return !applied && applied.error().code == Errc::kNoSpace;
   }));
   EXPECT_FALSE(ended.has_value());
   EXPECT_EQ(get("before"), "1");
   std::filesystem::remove(folder + "/ballast");
-  ASSERT_TRUE(run_until(made_.loop, [&] { return ended.has_value(); }));
+  ASSERT_TRUE(run_in_real_time(made_.loop, [&] { return ended.has_value(); }));
   bool went_on = ended->has_value();
   if (went_on) {
-    ASSERT_TRUE(run_until(made_.loop, [&] { return made_.store->apply(batch).has_value(); }));
+    ASSERT_TRUE(run_in_real_time(made_.loop, [&] { return made_.store->apply(batch).has_value(); }));
   } else {
     // It says that it cannot go on; a restart can, with everything that was durable.
     EXPECT_EQ(ended->error().code, Errc::kIo);

@@ -19,17 +19,12 @@ using ::testing::HasSubstr;
 using Crash = MemoryDisk::Crash;
 using Operation = MemoryDisk::Operation;
 
-template <class T>
-Task<void> keep(Task<T> task, std::optional<T>& into) {
-  into.emplace(co_await std::move(task));
-}
-
 class LogTest : public ::testing::Test {
  protected:
   template <class T>
   T wait(Task<T> task) {
     std::optional<T> result;
-    spawn(keep(std::move(task), result));
+    spawn(std::move(task), result);
     EXPECT_TRUE(loop.run_until([&] { return result.has_value(); }));
     return std::move(*result);
   }
@@ -122,7 +117,7 @@ TEST_F(LogTest, SharesOneWriteAndOneSyncBetweenCallers) {
   std::uint64_t syncs = disk.syncs();
   std::vector<std::optional<Status>> results(50);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    spawn(keep(log->sync(*log->append(as_bytes("record"))), results[i]));
+    spawn(log->sync(*log->append(as_bytes("record"))), results[i]);
   }
   EXPECT_EQ(log->durable().value, 0u);
   ASSERT_TRUE(loop.run_until([&] { return results.back().has_value(); }));
@@ -136,10 +131,10 @@ TEST_F(LogTest, CallersThatComeWhileTheDiskIsBusyShareTheNextSync) {
   must_open();
   std::uint64_t syncs = disk.syncs();
   std::vector<std::optional<Status>> results(11);
-  spawn(keep(log->sync(*log->append(as_bytes("first"))), results[0]));
+  spawn(log->sync(*log->append(as_bytes("first"))), results[0]);
   loop.run_ready();
   for (std::size_t i = 1; i < results.size(); ++i) {
-    spawn(keep(log->sync(*log->append(as_bytes("later"))), results[i]));
+    spawn(log->sync(*log->append(as_bytes("later"))), results[i]);
   }
   ASSERT_TRUE(loop.run_until([&] { return results[0].has_value(); }));
   EXPECT_EQ(log->durable().value, 1u);
@@ -339,7 +334,7 @@ TEST_F(LogTest, ABatchThatReachedTheDiskOutOfOrderIsATornTail) {
   ASSERT_TRUE(add("durable"));
   std::vector<std::optional<Status>> results(3);
   std::uint64_t at = log->bytes();
-  for (auto& result : results) spawn(keep(log->sync(*log->append(as_bytes(std::string(600, 'r')))), result));
+  for (auto& result : results) spawn(log->sync(*log->append(as_bytes(std::string(600, 'r')))), result);
   ASSERT_TRUE(loop.run_until([&] { return results.back().has_value(); }));
   // The first of the batch is damaged, the two behind it are whole: nobody can have been told of them.
   forget_mark();

@@ -12,42 +12,28 @@
 #include <thread>
 
 #include "common/manual_loop.h"
+#include "common/testing/real_time.h"
+#include "common/testing/temporary_folder.h"
 #include "storage/memory_disk.h"
 #include "storage/posix_disk.h"
 
 namespace slice::storage {
 namespace {
 
-template <class T>
-Task<void> keep(Task<T> task, std::optional<T>& slot) {
-  slot.emplace(co_await task);
-}
-
 class LoggedStoreTest : public testing::Test {
  protected:
   LoggedStoreTest() {
-    std::string folder = std::filesystem::temp_directory_path() / "slice-logged-XXXXXX";
-    folder_ = ::mkdtemp(folder.data());
     for (const char* host : {"a", "b"}) std::filesystem::create_directory(folder_ + "/" + host);
   }
   ~LoggedStoreTest() override {
     store_.reset();
     loop_.advance(std::chrono::seconds(10));
-    std::filesystem::remove_all(folder_);
   }
 
   // The threads of the copy need real time.
   template <class T>
   T run(Task<T> task) {
-    std::optional<T> ended;
-    spawn(keep(std::move(task), ended));
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!ended && std::chrono::steady_clock::now() < limit) {
-      loop_.advance(std::chrono::milliseconds(1));
-      if (!ended) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-    EXPECT_TRUE(ended) << "it does not end";
-    return std::move(*ended);
+    return end_in_real_time(loop_, std::move(task));
   }
 
   Status open(const std::string& host = "a") {
@@ -76,7 +62,8 @@ class LoggedStoreTest : public testing::Test {
   std::string get(const std::string& key) { return store_->get(key).value().value_or("nothing"); }
   std::uint64_t counter(std::string_view name) { return metrics_->counter(name).value(); }
 
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  const std::string& folder_ = temporary_.path();
   ManualLoop loop_;
   MemoryDisk disk_{loop_};
   std::unique_ptr<Disk> session_;
@@ -257,7 +244,7 @@ TEST_F(LoggedStoreTest, WaitersAreToldWhenItIsClosed) {
   ASSERT_TRUE(open());
   disk_.set_delay(std::chrono::seconds(1), std::chrono::seconds(1));
   std::optional<Status> ended;
-  spawn(keep(store_->durable(put("key", "value").value()), ended));
+  spawn(store_->durable(put("key", "value").value()), ended);
   store_.reset();
   ASSERT_TRUE(ended);
   EXPECT_EQ(ended->error().code, Errc::kUnavailable);

@@ -15,38 +15,16 @@
 #include <thread>
 
 #include "common/manual_loop.h"
+#include "common/testing/real_time.h"
+#include "common/testing/temporary_folder.h"
 #include "storage/rocks_store.h"
 
 namespace slice::storage {
 namespace {
 
-// Runs the loop until `done`; the store's thread needs real time.
-template <class Done>
-bool run_until(ManualLoop& loop, const Done& done) {
-  auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!done() && std::chrono::steady_clock::now() < limit) {
-    loop.advance(std::chrono::milliseconds(1));
-    if (!done()) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  return done();
-}
-
-Task<void> keep(Task<Status> task, std::optional<Status>& slot) {
-  slot.emplace(co_await task);
-}
-
-std::string temporary_folder() {
-  std::string folder = std::filesystem::temp_directory_path() / "slice-guard-XXXXXX";
-  return ::mkdtemp(folder.data());
-}
-
 class RocksGuardTest : public testing::Test {
  protected:
-  RocksGuardTest() : path_(temporary_folder()) { open(); }
-  ~RocksGuardTest() override {
-    store_.reset();
-    std::filesystem::remove_all(path_);
-  }
+  RocksGuardTest() { open(); }
   void open() {
     store_.reset();
     store_ = std::move(RocksStore::open(loop_, metrics_, {.folder = path_ + "/cells"}).value());
@@ -59,14 +37,15 @@ class RocksGuardTest : public testing::Test {
   std::optional<std::string> get(std::string_view key) { return store_->get(key).value(); }
   Status wait_durable(LogPosition position) {
     std::optional<Status> ended;
-    spawn(keep(store_->durable(position), ended));
-    EXPECT_TRUE(run_until(loop_, [&] { return ended.has_value(); }));
+    spawn(store_->durable(position), ended);
+    EXPECT_TRUE(run_in_real_time(loop_, [&] { return ended.has_value(); }));
     return *ended;
   }
 
   ManualLoop loop_;
   Metrics metrics_;
-  std::string path_;
+  const TemporaryFolder folder_;
+  const std::string& path_ = folder_.path();
   std::unique_ptr<KvStore> store_;
 };
 
@@ -234,7 +213,7 @@ TEST_F(LostEndTest, TheLogsStaySmall) {
     for (int j = 0; j < 1000; ++j) put(fmt::format("key{}", i * 1000 + j), std::string(1000, 'v'));
     ASSERT_TRUE(wait_durable(put("last", std::to_string(i))).has_value());
     // Two in memory, and one that is being deleted; others wait for that where the machine is busy.
-    ASSERT_TRUE(run_until(loop_, [&] { return logs() <= 3 * RocksStore::kMostMemory; })) << logs();
+    ASSERT_TRUE(run_in_real_time(loop_, [&] { return logs() <= 3 * RocksStore::kMostMemory; })) << logs();
   }
   store_.reset();
   reopen(1 << 30);
@@ -261,7 +240,7 @@ class KilledRocksTest : public RocksGuardTest {
               "--gtest_also_run_disabled_tests", nullptr);
       ::_exit(1);
     }
-    ASSERT_TRUE(run_until(loop_, [&] { return std::filesystem::file_size(acked) > 0; }));
+    ASSERT_TRUE(run_in_real_time(loop_, [&] { return std::filesystem::file_size(acked) > 0; }));
     std::this_thread::sleep_for(after);
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);

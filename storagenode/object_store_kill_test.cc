@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "common/log.h"
+#include "common/testing/temporary_folder.h"
 #include "rpc/epoll_loop.h"
 #include "storage/posix_disk.h"
 #include "storagenode/testing/store_harness.h"
@@ -81,8 +82,8 @@ Buffer content(std::uint32_t place, std::uint32_t version) {
 
 TEST(Kill, EveryAcknowledgedStableWriteIsThere) {
   configure_log("test", LogLevel::kError);
-  std::string folder = std::filesystem::temp_directory_path() / "slice-kill-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const TemporaryFolder temporary;
+  const std::string& folder = temporary.path();
   std::array<std::uint32_t, kPlaces> stable{};
   std::mt19937_64 random(1);
   std::uint64_t acknowledged = 0;
@@ -119,7 +120,6 @@ TEST(Kill, EveryAcknowledgedStableWriteIsThere) {
     real.stop();
   }
   EXPECT_GT(acknowledged, 20u);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

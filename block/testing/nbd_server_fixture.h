@@ -16,6 +16,7 @@
 
 #include "block/nbd_server.h"
 #include "block/testing/nbd_client.h"
+#include "common/testing/temporary_folder.h"
 
 namespace slice::block::testing {
 
@@ -25,7 +26,6 @@ inline constexpr std::size_t kSize = 8 << 20;
 class NbdServerTest : public ::testing::Test {
  protected:
   NbdServerTest() { devices.sizes = {{"disk", kSize}, {"other", 1 << 20}}; }
-  ~NbdServerTest() override { std::filesystem::remove_all(folder); }
 
   void serve(NbdServer::Options options = {}) {
     server.emplace(loop, metrics, devices, std::move(options));
@@ -54,12 +54,9 @@ class NbdServerTest : public ::testing::Test {
   std::uint64_t refused(const char* why) {
     return metric(fmt::format("nbd_handshakes_refused_total{{why=\"{}\"}}", why));
   }
-  static std::string make_folder() {
-    std::string name = ::testing::TempDir() + "slice-nbd-XXXXXX";
-    return ::mkdtemp(name.data()) != nullptr ? name : "";
-  }
 
-  const std::string folder = make_folder();
+  const TemporaryFolder temporary;
+  const std::string& folder = temporary.path();
   rpc::EpollLoop loop;
   Metrics metrics;
   MemoryDevices devices;

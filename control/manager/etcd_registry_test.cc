@@ -22,6 +22,7 @@
 #include <optional>
 #include <thread>
 
+#include "common/testing/temporary_folder.h"
 #include "control/manager/etcd_messages.h"
 #include "control/manager/http_client.h"
 #include "control/manager/shared_store.h"
@@ -64,9 +65,7 @@ enum class Clients { kAny, kWithCertificates };
 class Etcd {
  public:
   explicit Etcd(const TlsConfig& tls = {}, Clients clients = Clients::kAny) {
-    std::string folder = ::testing::TempDir() + "etcd-XXXXXX";
-    EXPECT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
+    const std::string& folder = folder_.path();
     const std::string peer = fmt::format("http://127.0.0.1:{}", free_port());
     url_ = fmt::format("{}://127.0.0.1:{}", tls.used() ? "https" : "http", free_port());
     std::vector<std::string> words{"etcd",
@@ -108,7 +107,6 @@ class Etcd {
   ~Etcd() {
     signal(SIGKILL);
     if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
-    std::filesystem::remove_all(folder_);
   }
   void signal(int number) const {
     if (pid_ > 0) ::kill(pid_, number);
@@ -116,7 +114,8 @@ class Etcd {
   const std::string& url() const { return url_; }
 
  private:
-  std::string folder_, url_;
+  TemporaryFolder folder_;
+  std::string url_;
   pid_t pid_ = -1;
 };
 
@@ -446,17 +445,11 @@ TEST_F(EtcdTest, APasswordThatIsNotTakenIsSaid) {
 class SecuredEtcdTest : public EtcdTest {
  protected:
   SecuredEtcdTest() {
-    std::string folder = ::testing::TempDir() + "etcd-tls-XXXXXX";
-    EXPECT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-    ours_.emplace(folder_, "ours");
-    others_.emplace(folder_, "others");
+    ours_.emplace(folder_.path(), "ours");
+    others_.emplace(folder_.path(), "others");
     config_.etcd_tls_authority = ours_->path(".crt");
   }
-  ~SecuredEtcdTest() override {
-    etcd_.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  ~SecuredEtcdTest() override { etcd_.reset(); }
   void use(const TlsConfig& files) {
     config_.etcd_tls_authority = files.authority;
     config_.etcd_tls_certificate = files.certificate;
@@ -487,7 +480,7 @@ class SecuredEtcdTest : public EtcdTest {
     ask("/v3/auth/enable", "{}");
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
   std::optional<rpc::testing::Authority> ours_, others_;
   std::optional<Etcd> etcd_;
 };

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "common/testing/temporary_folder.h"
 #include "control/slicectl/init_commands.h"
 #include "control/slicectl/new_file.h"
 
@@ -141,9 +142,6 @@ TEST(Birth, RefusesWhatCannotBe) {
 
 class InitTest : public ::testing::Test {
  protected:
-  InitTest() : folder_(::testing::TempDir() + "/init-XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
-  }
   Result<std::string> init(const std::string& hosts, const std::string& folder) {
     cli::Program app("");
     InitCommands commands(app);
@@ -151,7 +149,8 @@ class InitTest : public ::testing::Test {
     EXPECT_TRUE(commands.parsed());
     return commands.run(Format::kText, from_a_book);
   }
-  std::string folder_;
+  TemporaryFolder temporary_;
+  const std::string& folder_ = temporary_.path();
 };
 
 TEST_F(InitTest, WritesWhatEachHostRuns) {
@@ -174,8 +173,8 @@ TEST_F(InitTest, OverwritesNothing) {
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, Errc::kExists);
   EXPECT_THAT(again.error().message, HasSubstr("is not empty"));
-  std::ofstream(folder_ + "-file") << "mine";
-  again = init("alpha", folder_ + "-file");
+  std::ofstream(folder_ + "/file") << "mine";
+  again = init("alpha", folder_ + "/file");
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, Errc::kExists);
   EXPECT_FALSE(init("alpha", "/nowhere/at/all"));

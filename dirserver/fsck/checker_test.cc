@@ -54,7 +54,7 @@ class CheckerTest : public ::testing::TestWithParam<Policy> {
     for (const std::string& key : unreadable_) medium.corrupt(key);
     LocalSource source(std::move(stores), 64);
     std::optional<Result<Report>> report;
-    spawn(keep(fsck::check(source, volume_.placement(), loop_, options), report));
+    spawn(fsck::check(source, volume_.placement(), loop_, options), report);
     EXPECT_TRUE(loop_.run_until([&] { return report.has_value(); }));
     EXPECT_TRUE(report->has_value()) << report->error().message;
     unfinished_ = (*report)->unfinished();
@@ -62,9 +62,6 @@ class CheckerTest : public ::testing::TestWithParam<Policy> {
   }
   std::vector<std::string> found(Options options = {}) { return texts(check(options).findings()); }
 
-  static Task<void> keep(Task<Result<Report>> task, std::optional<Result<Report>>& report) {
-    report.emplace(co_await std::move(task));
-  }
   bool hashed() const { return GetParam() == Policy::kNameHashing; }
   static SiteId beside(SiteId site) { return TestVolume::beside(site); }
 

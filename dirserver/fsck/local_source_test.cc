@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/testing/temporary_folder.h"
 #include "dirserver/fsck/checker.h"
 #include "dirserver/fsck/testing/volume.h"
 #include "storage/rocks_store.h"
@@ -22,8 +23,6 @@ using testing::TestVolume;
 class LocalSourceTest : public ::testing::Test {
  protected:
   LocalSourceTest() : volume_(Policy::kNameHashing), config_(volume_.config()) {
-    folder_ = std::filesystem::temp_directory_path() / "slice-fsck-XXXXXX";
-    folder_ = ::mkdtemp(folder_.data());
     ServerConfig second = config_.servers[0];
     second.name = "dir2";
     second.index = static_cast<std::uint32_t>(config_.servers.size());
@@ -32,7 +31,6 @@ class LocalSourceTest : public ::testing::Test {
     FileId directory = volume_.mkdir(kRootId, "directory");
     for (int i = 0; i < 2000; ++i) file_ = volume_.create(directory, "file" + std::to_string(i));
   }
-  ~LocalSourceTest() override { std::filesystem::remove_all(folder_); }
 
   const ServerConfig& server(const std::string& name) const { return *config_.find(name); }
   // dir1 has the even sites.
@@ -58,12 +56,9 @@ class LocalSourceTest : public ::testing::Test {
   Result<std::unique_ptr<LocalSource>> open() { return LocalSource::open(config_, folders_); }
   Report check(LocalSource& source) {
     std::optional<Result<Report>> report;
-    spawn(keep(fsck::check(source, volume_.placement(), loop_, {}), report));
+    spawn(fsck::check(source, volume_.placement(), loop_, {}), report);
     EXPECT_TRUE(loop_.run_until([&] { return report.has_value(); }));
     return std::move(report->value());
-  }
-  static Task<void> keep(Task<Result<Report>> task, std::optional<Result<Report>>& report) {
-    report.emplace(co_await std::move(task));
   }
   std::string refusal() {
     auto source = open();
@@ -75,7 +70,8 @@ class LocalSourceTest : public ::testing::Test {
   Metrics metrics_;
   TestVolume volume_;
   EnsembleConfig config_;
-  std::string folder_;
+  TemporaryFolder temporary_;
+  const std::string& folder_ = temporary_.path();
   FileId file_;
   std::map<std::string, std::string> folders_;
 };

@@ -30,17 +30,13 @@ class ConnectionTest : public ::testing::TestWithParam<Transport> {
                                                  .patience = patience,
                                                  .resend_after = 50ms});
   }
-  static Task<void> keep(Task<Result<Connection::Reply>> call,
-                         std::optional<Result<Connection::Reply>>& out) {
-    out.emplace(co_await std::move(call));
-  }
   // A call that has begun; its answer comes later.
   std::unique_ptr<std::optional<Result<Connection::Reply>>> begin(std::uint32_t procedure,
                                                                   std::uint32_t argument) {
     rpc::XdrWriter call = connection->begin(rpc::EchoProgram::kNumber, 2, procedure);
     call.u32(argument);
     auto out = std::make_unique<std::optional<Result<Connection::Reply>>>();
-    spawn(keep(connection->call(std::move(call)), *out));
+    spawn(connection->call(std::move(call)), *out);
     return out;
   }
   Result<Connection::Reply> finish(std::optional<Result<Connection::Reply>>& out) {

@@ -22,11 +22,6 @@ Duration seconds(double value) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
 }
 
-template <class T>
-Task<void> keep(Task<T> task, std::optional<T>& value) {
-  value.emplace(co_await task);
-}
-
 Task<double> processor_between(rpc::EpollLoop& loop, MonoTime from, MonoTime end) {
   co_await loop.sleep(from - precise_now());
   const double before = processor_seconds();
@@ -47,7 +42,7 @@ Worker::~Worker() {
 template <class T>
 T Worker::wait(Task<T> task) {
   std::optional<T> value;
-  spawn(keep(std::move(task), value));
+  spawn(std::move(task), value);
   while (!value) loop_.run_until([&] { return value.has_value(); }, std::chrono::hours(1));
   return std::move(*value);
 }
