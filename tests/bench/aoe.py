@@ -57,7 +57,7 @@ class Scene:
         target.slicectl("volume", "create", "slice", "--size", f"{options.megabytes}MiB", "--copies", "1")
         self.blockd = Blockd(target, LEG)
         self.guest = until.enter_context(uml.Guest(self.blockd.namespace, target.server, ["sh", "-c", GUEST], mount=False, timeout=GUEST_SECONDS,
-                                                   modules=("drivers/block/aoe/aoe",)))
+                                                   modules=("aoe",)))
         self.steps = Steps(self.guest)
         client = self.run("cat /sys/class/net/vec0/address")
         until.callback(self.blockd.end, signal.SIGKILL)

@@ -123,7 +123,7 @@ def by_aoe(scene, blockd, other):
     begun = time.monotonic()
     before = blockd.words
     size = scene.listed()["disk2"]["size"]
-    guest = uml.Guest(blockd.namespace, scene.target.server, ["sh", "-c", FILE_SYSTEM], mount=False, modules=("drivers/block/aoe/aoe",), timeout=240)
+    guest = uml.Guest(blockd.namespace, scene.target.server, ["sh", "-c", FILE_SYSTEM], mount=False, modules=("aoe",), timeout=240)
     with guest:
         scene.say(guest.says("MAC "), "AoE: a guest with the kernel's driver", guest.text[-500:])
         client = re.search(r"MAC (\S+)", guest.text).group(1)

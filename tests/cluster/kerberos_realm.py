@@ -12,7 +12,7 @@ import uml
 
 REALM = "SLICE.TEST"
 SERVICE, CLIENT = "files.slice.test", "client1.slice.test"
-MODULES = ("lib/oid_registry", "net/sunrpc/auth_gss/auth_rpcgss", "crypto/hmac", "crypto/cbc", "crypto/cts", "net/sunrpc/auth_gss/rpcsec_gss_krb5")
+MODULES = ("hmac", "cbc", "cts", "rpcsec_gss_krb5")
 SHOWN = "/run/slice/kerberos"  # in a guest: what Realm.client_folder has
 GSSD_LOG = "/run/gssd.log"
 

@@ -36,23 +36,14 @@ EXIT_TIMEOUT = 124
 EXIT_NO_BOOT = 125
 CONSOLE_TOLD = 4000  # characters
 
-MODULES = (
-    "net/dns_resolver/dns_resolver net/sunrpc/sunrpc fs/nfs_common/grace fs/lockd/lockd fs/nfs_common/nfs_acl "
-    "fs/netfs/netfs fs/fscache/fscache fs/nfs/nfs fs/nfs/nfsv3"
-).split()
+MODULES = ("nfsv3",)
 
 INIT = r"""#!/bin/bash
 # First process of the guest: prepares it, mounts the volume, runs the command, powers off.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb
 mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-for dir in /tmp /run /mnt /root /var/lib/nfs /dev; do mount -t tmpfs -o mode=755 tmpfs $dir; done
-mount -t devtmpfs devtmpfs /dev
-chmod 1777 /tmp
-mkdir -p /dev/pts /dev/shm /run/lock /var/lib/nfs/sm /run/slice/control
-mount -t devpts devpts /dev/pts
-mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-mount -t hostfs -o "@CONTROL@" none /run/slice/control
+mount -a -T @CONTROL@/fstab
+mkdir -p /run/lock /var/lib/nfs/sm
 . /run/slice/control/guest.sh
 echo "$code" > /run/slice/control/exit.part
 mv /run/slice/control/exit.part /run/slice/control/exit
@@ -61,6 +52,22 @@ umount -f /mnt 2>/dev/null
 echo o > /proc/sysrq-trigger
 sleep 60
 """
+
+# Each program that is started costs a guest a fiftieth of a second.
+FSTAB = """sysfs /sys sysfs defaults 0 0
+tmpfs /tmp tmpfs mode=1777 0 0
+tmpfs /run tmpfs mode=755 0 0
+tmpfs /mnt tmpfs mode=755 0 0
+tmpfs /root tmpfs mode=755 0 0
+tmpfs /var/lib/nfs tmpfs mode=755 0 0
+devtmpfs /dev devtmpfs defaults 0 0
+devpts /dev/pts devpts X-mount.mkdir 0 0
+tmpfs /dev/shm tmpfs mode=1777,X-mount.mkdir 0 0
+none /run/slice/control hostfs @CONTROL@,X-mount.mkdir 0 0
+"""
+
+# A kernel that starts tries out how fast its RAID-6 is, for a second of a processor, and its ciphers.
+UNTRIED = ("initcall_blacklist=raid6_select_algo", "cryptomgr.notests=1")
 
 
 class UmlError(Exception):
@@ -218,14 +225,13 @@ class Guest:
     def _modules(self):
         if self.kernel:
             return []
-        roots = sorted(pathlib.Path("/usr/lib/uml/modules").glob("*/kernel"))
-        if not roots:
-            raise UmlError("user-mode Linux is missing: apt-get install user-mode-linux")
-        return [str(roots[-1] / f"{name}.ko") for name in [*(("lib/crc-ccitt", "net/ipv6/ipv6") if self.is_ipv6 else ()), *self.modules]]
+        return [*(["ipv6"] if self.is_ipv6 else []), *self.modules]
 
     def _guest_script(self):
         """The second half of the init: what differs from guest to guest."""
-        lines = [*[f"insmod {module}" for module in self._modules()], *self._network_lines()]
+        modules = self._modules()
+        lines = [f"modprobe -C /dev/null -d /run/slice/control -a {' '.join(modules)}"] if modules else []
+        lines += self._network_lines()
         for name, folder in self.shares.items():
             lines += self._show(folder, f"/run/slice/{name}")
         if any(ROOT.is_relative_to(hidden) for hidden in HIDDEN):
@@ -257,10 +263,15 @@ class Guest:
 
     def _network_lines(self):
         if self.is_ipv6:
-            return ["ip link set lo up", "sysctl -qw net.ipv6.conf.vec0.accept_dad=0", "ip link set vec0 up", f"ip addr add {self.address}/128 dev vec0 nodad",
-                    f"ip route add default via {self.gateway} dev vec0"]
-        return ["ip link set lo up", "ip link set vec0 up", f"ip addr add {self.address}/24 dev vec0",
-                f"ip route add default via {self.gateway}"]
+            return ["sysctl -qw net.ipv6.conf.vec0.accept_dad=0",
+                    self._ip("link set lo up", "link set vec0 up", f"addr add {self.address}/128 dev vec0 nodad",
+                             f"route add default via {self.gateway} dev vec0")]
+        return [self._ip("link set lo up", "link set vec0 up", f"addr add {self.address}/24 dev vec0", f"route add default via {self.gateway}")]
+
+    @staticmethod
+    def _ip(*commands):
+        text = "\n".join(commands)
+        return f"ip -batch - <<'END'\n{text}\nEND"
 
     @staticmethod
     def _show(folder, place):
@@ -276,6 +287,9 @@ class Guest:
             init = self.folder / "init"
             init.write_text(INIT.replace("@CONTROL@", str(self.folder)))
             init.chmod(0o755)
+            (self.folder / "fstab").write_text(FSTAB.replace("@CONTROL@", str(self.folder)))
+            (self.folder / "lib").mkdir()
+            (self.folder / "lib/modules").symlink_to("/usr/lib/uml/modules")
             (self.folder / "guest.sh").write_text(self._guest_script())
             self._boot(init)
         except BaseException:
@@ -290,7 +304,7 @@ class Guest:
         command = in_netns(self.netns, "unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", str(kernel),
                            f"vec0:transport=tap,ifname={self.tap},depth=128,gro=1", f"mem={self.memory}",
                            "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", "con=null", "con0=null,fd:2",
-                           "con1=null,fd:1", "panic=1", "quiet", *self._devices())
+                           "con1=null,fd:1", "panic=1", "quiet", *UNTRIED, *self._devices())
         environment = dict(os.environ, TMPDIR="/dev/shm")
         if shim := xstate_shim():
             environment["LD_PRELOAD"] = shim

@@ -384,7 +384,7 @@ def nfs_clients(scene):
 def file_system(scene, blockd):
     """ext4 by a kernel's own client, while storage nodes die."""
     script = FILE_SYSTEM.format(host=blockd.host, port=PORT, name="disk1", more="-p -t 60")
-    guest = uml.Guest(scene.target.netns, scene.target.server, ["sh", "-c", script], mount=False, modules=("drivers/block/nbd",), timeout=240)
+    guest = uml.Guest(scene.target.netns, scene.target.server, ["sh", "-c", script], mount=False, modules=("nbd",), timeout=240)
     with guest:
         ready = guest.says("READY")
         scene.say(ready, "mkfs and files in a guest", guest.text[-800:])

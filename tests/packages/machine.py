@@ -115,7 +115,7 @@ class Machine(uml.Guest):
         command = [*(uml.in_netns(self.netns) if self.netns else []), *alone, "--pid", "--fork", "--kill-child=KILL", "--mount-proc",
                    shutil.which("linux.uml") or "linux.uml",
                    f"mem={self.memory}", "rootfstype=hostfs", f"rootflags={self.root}", "rw", "init=/lib/systemd/systemd", "con=null", "con0=null,fd:2",
-                   "panic=1", "quiet", "systemd.show_status=no", "systemd.log_target=kmsg", "systemd.journald.forward_to_console=1", *network]
+                   "panic=1", "quiet", *uml.UNTRIED, "systemd.show_status=no", "systemd.log_target=kmsg", "systemd.journald.forward_to_console=1", *network]
         environment = dict(os.environ, TMPDIR="/dev/shm")
         if shim := uml.xstate_shim():
             environment["LD_PRELOAD"] = shim
