@@ -55,6 +55,15 @@ void store_be(std::uint8_t* at, T value) {
 // Lower-case hexadecimal, two digits a byte.
 std::string to_hex(ByteView bytes);
 
+namespace bytes_internal {
+
+struct Free {
+  std::size_t before = 0;  // bytes that were allocated before the first, so that later ones are aligned
+  void operator()(std::uint8_t* first) const { std::free(first - before); }
+};
+
+}  // namespace bytes_internal
+
 // A growable run of bytes with one owner. Growing leaves new bytes uninitialised, since they are about to
 // be read into or encoded into. Not thread-safe. Views into it are invalidated by every growth.
 class Buffer {
@@ -93,16 +102,15 @@ class Buffer {
     resize(size_ + n);
     return data_.get() + size_ - n;
   }
+  // The same from a multiple of `alignment` on, a power of two; what is there may move.
+  std::uint8_t* extend_aligned(std::size_t n, std::size_t alignment);
   void append(ByteView bytes) {
     if (!bytes.empty()) std::memcpy(extend(bytes.size()), bytes.data(), bytes.size());
   }
   Buffer clone() const { return Buffer(view()); }
 
  private:
-  struct Free {
-    void operator()(std::uint8_t* p) const { std::free(p); }
-  };
-  std::unique_ptr<std::uint8_t, Free> data_;
+  std::unique_ptr<std::uint8_t, bytes_internal::Free> data_;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;
 };

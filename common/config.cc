@@ -355,6 +355,7 @@ void read_server(Refusals& refusals, const toml::table& table, ServerConfig& ser
   }
   server.cache_bytes = section.size("cache", server.cache_bytes);
   if (server.cache_bytes < kMinCache) section.refuse("cache", "less than 1MiB");
+  server.direct_reads = section.boolean("direct_reads", server.direct_reads);
   server.reserve_bytes = section.size("reserve", server.reserve_bytes);
   if (const toml::table* emulated = section.table("emulated_disk")) {
     if (server.role != ServerRole::kStorage && server.role != ServerRole::kSmallFile) {

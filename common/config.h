@@ -61,6 +61,7 @@ struct ServerConfig {
   // has it, the manager says.
   std::vector<IpAddress> places;
   std::uint64_t cache_bytes = 256ull << 20;  // memory for cached data or cells
+  bool direct_reads = true;  // a storage node's: what is not in memory may be read past the page cache
   // As the volume is born; from then on the tables say so (wire/manager.h).
   std::uint64_t weight = 0;                         // its share of sites; 0: not said
   std::string host, rack;                           // what fails together; empty: not said

@@ -94,6 +94,7 @@ void compare_servers(Keys& keys, const EnsembleConfig& running, const EnsembleCo
         .compare(key("backing"), a->backing_copies, b.backing_copies)
         .compare(key("standbys"), a->places, b.places)
         .compare(key("cache"), a->cache_bytes, b.cache_bytes)
+        .compare(key("direct_reads"), a->direct_reads, b.direct_reads)
         .compare(key("address_interface"), a->address_interface, b.address_interface)
         .compare(key("emulated_disk"), a->emulated_disk, b.emulated_disk);
   }

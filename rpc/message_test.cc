@@ -77,6 +77,27 @@ TEST(Xdr, ReservedRoomShrinks) {
   }
 }
 
+// Data may be read from a disk straight to where it is sent from.
+TEST(Xdr, RoomCanBeginAtAMultiple) {
+  for (std::size_t before : {0u, 1u, 31u, 1023u, 5000u}) {
+    XdrWriter out;
+    for (std::size_t i = 0; i < before; ++i) out.u32(static_cast<std::uint32_t>(i));
+    ByteSpan room = out.reserve_opaque(70'001, 4096);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(room.data()) % 4096, 0u);
+    std::memset(room.data(), 7, room.size());
+    out.shrink_opaque(70'001, 9);
+    for (std::uint32_t i = 0; i < 50'000; ++i) out.u32(i);  // it grows, and moves
+    Buffer taken = out.take();
+    XdrReader in(taken.view());
+    for (std::size_t i = 0; i < before; ++i) EXPECT_EQ(in.u32(), i);
+    EXPECT_EQ(as_text(in.opaque(100)), std::string(9, 7));
+    for (std::uint32_t i = 0; i < 50'000; ++i) ASSERT_EQ(in.u32(), i);
+    EXPECT_TRUE(in.ok());
+    out.u32(5);  // what was taken from can be used again
+    EXPECT_EQ(out.size(), 4u);
+  }
+}
+
 CallHeader example_call() {
   return {.xid = Xid{0x11223344},
           .program = 100003,

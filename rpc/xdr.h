@@ -99,10 +99,11 @@ class XdrWriter {
   void text(std::string_view value) { opaque(as_bytes(value)); }
 
   // Writes the length word and room for n bytes (padding zeroed), to be filled in place by a read from disk.
-  // The span is valid until the next write; shrink_opaque() afterwards where less came.
-  ByteSpan reserve_opaque(std::size_t n) {
+  // The span is valid until the next write, and begins at a multiple of `alignment`, a power of two;
+  // shrink_opaque() afterwards where less came.
+  ByteSpan reserve_opaque(std::size_t n, std::size_t alignment = 1) {
     u32(static_cast<std::uint32_t>(n));
-    std::uint8_t* p = buffer_.extend(xdr_padded(n));
+    std::uint8_t* p = buffer_.extend_aligned(xdr_padded(n), alignment);
     std::memset(p + n, 0, xdr_padded(n) - n);
     return {p, n};
   }

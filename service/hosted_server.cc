@@ -82,7 +82,7 @@ Status HostedServer::claim_data() {
     log_warning("data directory {} has {} bytes free, less than its reserve of {}: changes will be refused",
                 self_.data, data_->free_bytes(), self_.reserve_bytes);
   }
-  auto disk = storage::PosixDisk::open(host_.loop, self_.data);
+  auto disk = storage::PosixDisk::open(host_.loop, self_.data, {.direct_reads = self_.direct_reads});
   if (!disk) return fail(std::move(disk).error());
   local_disk_ = std::move(*disk);
   emulate_disk();

@@ -27,7 +27,11 @@ struct ReadPiece {
   std::uint64_t offset = 0;
   ByteSpan into;
   std::size_t got = 0;  // bytes, as File::read() returns them
+  bool direct = false;  // they came past the page cache
 };
+// Reads of so many bytes and more may go past the page cache (storage/direct_reads.h), where offset, number
+// of bytes and the memory that they are put into are multiples of this.
+inline constexpr std::size_t kDirectLeast = 32 << 10, kDirectAlignment = 4096;
 struct WritePiece {
   std::uint64_t offset = 0;
   ByteView bytes;

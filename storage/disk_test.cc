@@ -277,6 +277,113 @@ TEST_P(ColdReadTest, BytesThatAreNotInMemory) {
 INSTANTIATE_TEST_SUITE_P(Engines, ColdReadTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "IoUring" : "Threads"; });
 
+// Past the page cache, where the kernel says what is in it (Linux 6.5).
+class DirectReadTest : public testing::Test {
+ protected:
+  static constexpr std::size_t kFile = 8 << 20, kRead = 64 << 10;
+
+  void SetUp() override {
+    file_ = std::move(run(made_.loop, made_.disk->open("f", Disk::Mode::kCreate)).value());
+    ASSERT_TRUE(run(made_.loop, file_->write(0, bytes_.view())));
+    ASSERT_TRUE(run(made_.loop, file_->sync()));
+    forget();
+    if (!read(kFile - kRead))
+      GTEST_SKIP()
+          << "no direct reads here: they need cachestat(2), io_uring and a file system that has O_DIRECT";
+  }
+  void forget() {
+    int fd = ::open((made_.path + "/f").c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    ::close(fd);
+  }
+  // Whether it came past the page cache; the bytes are looked at.
+  bool read(std::uint64_t offset, std::size_t size = kRead, std::size_t unaligned = 0) {
+    Buffer into;
+    std::uint8_t* to = into.extend_aligned(size + unaligned, kDirectAlignment) + unaligned;
+    ReadPiece piece{offset, {to, size}};
+    EXPECT_TRUE(run(made_.loop, file_->read_pieces({&piece, 1})));
+    const ByteView wanted = bytes_.view().subspan(std::min<std::size_t>(offset, bytes_.size()));
+    EXPECT_EQ(piece.got, std::min(size, wanted.size()));
+    EXPECT_EQ(text({to, piece.got}), text(wanted.first(piece.got)));
+    return piece.direct;
+  }
+
+  Posix made_;
+  Buffer bytes_ = pattern(kFile + 777, 3);
+  std::unique_ptr<File> file_;
+};
+
+TEST_F(DirectReadTest, WhatIsAskedForTwiceIsKeptInMemory) {
+  EXPECT_TRUE(read(0));
+  EXPECT_FALSE(read(0)) << "the second time through the page cache";
+  EXPECT_FALSE(read(0)) << "and out of it";
+  EXPECT_TRUE(read(2 << 20));
+  EXPECT_TRUE(read(4 << 20, 1 << 20));
+}
+
+TEST_F(DirectReadTest, OnlyWhatIsAlignedAndLong) {
+  EXPECT_FALSE(read(512));
+  forget();
+  EXPECT_FALSE(read(kRead, kRead - 512));
+  forget();
+  EXPECT_FALSE(read(2 * kRead, kRead, 512));
+  forget();
+  EXPECT_FALSE(read(3 * kRead, kDirectLeast - kDirectAlignment));
+  forget();
+  EXPECT_TRUE(read(4 * kRead, kDirectLeast));
+}
+
+TEST_F(DirectReadTest, TheEndOfAFileAndBeyond) {
+  EXPECT_TRUE(read(kFile - kRead + kDirectAlignment));
+  forget();
+  EXPECT_TRUE(read(kFile));
+  forget();
+  EXPECT_TRUE(read(kFile + kRead)) << "nothing is there";
+}
+
+TEST_F(DirectReadTest, WhatWasWrittenIsRead) {
+  for (std::size_t i = 0; i < 2 * kRead; ++i) bytes_.data()[2 * kRead + i] ^= 0x5a;
+  ASSERT_TRUE(run(made_.loop, file_->write(2 * kRead, bytes_.view().subspan(2 * kRead, 2 * kRead))));
+  EXPECT_FALSE(read(2 * kRead)) << "it is in memory alone";
+  EXPECT_FALSE(read(kRead, 2 * kRead)) << "half of it";
+  ASSERT_TRUE(run(made_.loop, file_->sync()));
+  forget();
+  EXPECT_TRUE(read(3 * kRead));
+}
+
+TEST_F(DirectReadTest, AFileThatIsInMemoryIsNotAskedAboutForEver) {
+  for (int i = 0; i < 2; ++i) {
+    for (std::uint64_t at = 0; at < kFile; at += kRead) (void)read(at);
+  }
+  for (std::uint64_t at = 0; at < kFile; at += kRead) EXPECT_FALSE(read(at));
+  forget();
+  EXPECT_FALSE(read(0)) << "nobody asks";
+  EXPECT_TRUE(read((5 << 20) + kDirectAlignment)) << "that one was not there";
+}
+
+TEST_F(DirectReadTest, ByAnotherNameToo) {
+  ASSERT_TRUE(run(made_.loop, made_.disk->rename("f", "g")));
+  auto other = std::move(run(made_.loop, made_.disk->open("f", Disk::Mode::kCreate)).value());
+  EXPECT_TRUE(read(5 * kRead));
+}
+
+TEST(PosixDiskTest, DirectReadsCanBeOff) {
+  Posix made;
+  made.disk = std::move(PosixDisk::open(made.loop, made.path, {.direct_reads = false}).value());
+  auto file = std::move(run(made.loop, made.disk->open("f", Disk::Mode::kCreate)).value());
+  const Buffer bytes = pattern(1 << 20, 3);
+  ASSERT_TRUE(run(made.loop, file->write(0, bytes.view())));
+  ASSERT_TRUE(run(made.loop, file->sync()));
+  int fd = ::open((made.path + "/f").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  ::close(fd);
+  Buffer into;
+  ReadPiece piece{0, {into.extend_aligned(bytes.size(), kDirectAlignment), bytes.size()}};
+  ASSERT_TRUE(run(made.loop, file->read_pieces({&piece, 1})));
+  EXPECT_FALSE(piece.direct);
+}
+
 TEST(PosixDiskTest, TellsOfAMissingFolder) {
   ManualLoop loop;
   auto opened = PosixDisk::open(loop, "/nonexistent/slice");

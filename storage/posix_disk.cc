@@ -34,6 +34,7 @@ struct PosixDisk::Shared {
         io{.workers = Workers(loop, options.threads),
            .uring = options.io_uring ? Uring::make(loop) : nullptr,
            .in_memory = in_memory,
+           .direct = DirectReads(options.direct_reads && !in_memory),
            .inline_unsynced_bytes = options.inline_unsynced_bytes} {}
   Descriptor root;
   posix::Io io;

@@ -26,6 +26,9 @@ class PosixDisk : public Disk {
     // What is not in memory is read by io_uring, where the system has it; else by the threads, as all the
     // rest.
     bool io_uring = true;
+    // What is not in memory is read past the page cache where that pays (storage/direct_reads.h); with
+    // io_uring alone.
+    bool direct_reads = true;
     // Bytes written and not yet synced, over all files, above which writes go to the workers: the system
     // makes heavy writers wait for its disk, and the loop must not.
     std::uint64_t inline_unsynced_bytes = 64 << 20;

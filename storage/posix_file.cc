@@ -1,6 +1,7 @@
 #include "storage/posix_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -61,6 +62,8 @@ struct State {
   Descriptor file;
   bool created;            // its folder was not synced since
   bool can_nowait = true;  // the file system knows RWF_NOWAIT
+  Descriptor direct{-1};   // of the same file, past the page cache; opened when it is first of use
+  DirectReads::OfFile reads;
   bool sync_failed = false;
   bool syncing = false;
   std::uint64_t unsynced_bytes = 0;
@@ -136,7 +139,10 @@ Task<void> run_writes(Io& io, std::shared_ptr<State> state) {
 class PosixFile : public File {
  public:
   PosixFile(Io& io, int root, std::string path, int fd, bool created)
-      : io_(io), root_(root), state_(std::make_shared<State>(std::move(path), fd, created)) {}
+      : io_(io), root_(root), state_(std::make_shared<State>(std::move(path), fd, created)) {
+    struct stat found{};
+    if (::fstat(fd, &found) == 0) state_->reads.number = found.st_ino;
+  }
   ~PosixFile() override { io_.unsynced_bytes -= state_->unsynced_bytes; }
 
   Task<Result<std::size_t>> read(std::uint64_t offset, ByteSpan into) override {
@@ -149,10 +155,15 @@ class PosixFile : public File {
   Task<Status> read_pieces(std::span<ReadPiece> pieces) override {
     std::vector<ReadPiece*> missing;
     for (ReadPiece& piece : pieces) {
-      auto cached = read_cached(piece.offset, piece.into);
-      if (!cached) co_return fail(cached.error());
-      piece.got = cached->bytes;
-      if (!cached->whole) missing.push_back(&piece);
+      piece.direct = goes_direct(piece);
+      if (!piece.direct) {
+        auto cached = read_cached(piece.offset, piece.into);
+        if (!cached) co_return fail(cached.error());
+        piece.got = cached->bytes;
+        if (cached->whole) continue;
+        DirectReads::missed(state_->reads);
+      }
+      missing.push_back(&piece);
     }
     if (missing.empty()) co_return Status{};
     if (io_.uring == nullptr) {
@@ -160,7 +171,7 @@ class PosixFile : public File {
     }
     std::vector<Task<Status>> reads;
     reads.reserve(missing.size());
-    for (ReadPiece* piece : missing) reads.push_back(read_rest(*piece));
+    for (ReadPiece* piece : missing) reads.push_back(piece->direct ? read_direct(*piece) : read_rest(*piece));
     for (auto& status : co_await all(std::move(reads))) {
       if (!status) co_return fail(status.error());
     }
@@ -275,6 +286,36 @@ class PosixFile : public File {
     std::size_t bytes = 0;
     bool whole = false;  // nothing is left to read: all asked for, or the end of the file
   };
+  bool goes_direct(const ReadPiece& piece) {
+    if (io_.uring == nullptr || !io_.direct.wants(state_->file.fd(), state_->reads, piece.offset, piece.into))
+      return false;
+    if (state_->direct.fd() >= 0) return true;
+    // By its number: its name may be another by now.
+    state_->direct.reset(
+        ::open(fmt::format("/proc/self/fd/{}", state_->file.fd()).c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+    state_->reads.refused = state_->direct.fd() < 0;
+    return !state_->reads.refused;
+  }
+  // Into the memory that it is for. What is left of a file's last block, and what cannot be had so, is read
+  // as ever.
+  Task<Status> read_direct(ReadPiece& piece) {
+    while (piece.got < piece.into.size() && piece.got % kDirectAlignment == 0) {
+      int n = co_await io_.uring->read(state_->direct.fd(), piece.offset + piece.got,
+                                       piece.into.subspan(piece.got));
+      if (n == 0) co_return Status{};
+      if (n < 0 && n != -EAGAIN && n != -EINTR && n != -EINVAL && n != -EOPNOTSUPP) {
+        errno = -n;
+        co_return system_error(state_->path, "read");
+      }
+      if (n < 0) {
+        state_->reads.refused |= n == -EINVAL || n == -EOPNOTSUPP;
+        piece.direct = false;
+        break;
+      }
+      piece.got += static_cast<std::size_t>(n);
+    }
+    co_return co_await read_rest(piece);
+  }
   // What the page cache did not have of a piece.
   Task<Status> read_rest(ReadPiece& piece) {
     while (piece.got < piece.into.size()) {

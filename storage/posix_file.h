@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "storage/direct_reads.h"
 #include "storage/disk.h"
 #include "storage/uring.h"
 #include "storage/workers.h"
@@ -23,6 +24,8 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor();
   int fd() const { return fd_; }
+  // Where it has none.
+  void reset(int fd) { fd_ = fd; }
 
  private:
   int fd_;
@@ -41,6 +44,7 @@ struct Io {
   // The file system has no other place for bytes: reads, writes and syncs wait for nothing, and are done at
   // once. tmpfs does not know RWF_NOWAIT, and io_uring hands its reads to a thread of the kernel's.
   bool in_memory = false;
+  DirectReads direct;
   std::uint64_t unsynced_bytes = 0;
   std::uint64_t inline_unsynced_bytes;
 };

@@ -32,6 +32,8 @@ StoreFigures::StoreFigures(Metrics& metrics)
       sync_failures(metrics.counter("store_sync_failures_total", "failed syncs of segments")),
       no_space(metrics.counter("store_no_space_total", "writes answered NFS3ERR_NOSPC")),
       read_bytes(metrics.counter("store_read_bytes_total", "bytes read from segments")),
+      direct_read_bytes(metrics.counter("store_direct_read_bytes_total",
+                                        "bytes read from segments that came past the page cache")),
       written_bytes(metrics.counter("store_written_bytes_total", "bytes written to segments")),
       scrubbed_bytes(
           metrics.counter("store_scrubbed_bytes_total", "bytes read and verified in the background")),
@@ -135,6 +137,7 @@ Task<Status> Segment::read_blocks(std::uint64_t first, ByteSpan into) {
     figures_.io_errors.add();
     co_return status;
   }
+  if (pieces[0].direct) figures_.direct_read_bytes.add(pieces[0].got);
   for (const auto& piece : pieces)
     std::memset(piece.into.data() + piece.got, 0, piece.into.size() - piece.got);
   std::array<std::uint32_t, 64> computed;

@@ -23,6 +23,7 @@ struct StoreFigures {
   Counter& sync_failures;
   Counter& no_space;
   Counter& read_bytes;
+  Counter& direct_read_bytes;
   Counter& written_bytes;
   Counter& scrubbed_bytes;
   Counter& scrub_passes;

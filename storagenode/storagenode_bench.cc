@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "common/crc32c.h"
 #include "rpc/epoll_loop.h"
@@ -28,13 +30,24 @@ class Bench {
     std::filesystem::path below = wanted != nullptr ? wanted : std::filesystem::temp_directory_path();
     std::string made = below / "slice-store-bench-XXXXXX";
     folder = ::mkdtemp(made.data());
-    disk = std::move(storage::PosixDisk::open(loop, folder, options).value());
-    store = std::make_unique<ObjectStore>(
-        loop, *disk, metrics, ObjectStore::Options{.reserve_bytes = 0, .prefetch_bytes = prefetch_bytes},
-        nullptr);
-    if (!run(store->open())) std::abort();
+    prefetch = prefetch_bytes;
+    open(options);
   }
   ~Bench() {
+    close();
+    std::filesystem::remove_all(folder);
+  }
+  void reopen(storage::PosixDisk::Options options) {
+    close();
+    open(options);
+  }
+  void open(storage::PosixDisk::Options options) {
+    disk = std::move(storage::PosixDisk::open(loop, folder, options).value());
+    store = std::make_unique<ObjectStore>(
+        loop, *disk, metrics, ObjectStore::Options{.reserve_bytes = 0, .prefetch_bytes = prefetch}, nullptr);
+    if (!run(store->open())) std::abort();
+  }
+  void close() {
     bool ended = false;
     spawn([](ObjectStore& stopping, bool& done) -> Task<void> {
       co_await stopping.stop();
@@ -43,7 +56,6 @@ class Bench {
     loop.run_until([&ended] { return ended; }, std::chrono::seconds(60));
     store.reset();
     disk.reset();
-    std::filesystem::remove_all(folder);
   }
   template <class T>
   T run(Task<T> task) {
@@ -58,6 +70,7 @@ class Bench {
   rpc::EpollLoop loop;
   Metrics metrics;
   std::string folder;
+  std::uint64_t prefetch = 0;
   std::unique_ptr<storage::PosixDisk> disk;
   std::unique_ptr<ObjectStore> store;
   ObjectName name{VolumeId{1}, FileId{1}, ObjectKind::kFile};
@@ -119,6 +132,16 @@ Task<void> read_every(Bench& bench, std::uint64_t first, std::uint64_t step, std
   ++ended;
 }
 
+Task<void> read_places(Bench& bench, const std::vector<std::uint64_t>& places, std::size_t size,
+                       std::uint64_t& next, std::uint64_t& ended) {
+  Buffer memory;
+  const ByteSpan into{memory.extend_aligned(size, storage::kDirectAlignment), size};
+  while (next < places.size()) {
+    if (!co_await bench.store->read(bench.name, places[next++], into)) std::abort();
+  }
+  ++ended;
+}
+
 // The whole file in order out of the disk, with a number of reads of 1 MiB under way: by io_uring or by
 // threads.
 void read_cold(benchmark::State& state) {
@@ -132,6 +155,27 @@ void read_cold(benchmark::State& state) {
     std::uint64_t ended = 0;
     for (std::uint64_t i = 0; i < outstanding; ++i) spawn(read_every(bench, i, outstanding, 1 << 20, ended));
     if (!bench.loop.run_until([&] { return ended == outstanding; }, std::chrono::seconds(60))) std::abort();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kFile));
+}
+
+// At random, none of it in memory, 16 reads under way: past the page cache or through it.
+void read_cold_at_random(benchmark::State& state) {
+  Bench bench({.direct_reads = state.range(0) != 0}, 0);
+  fill(bench);
+  const auto size = static_cast<std::uint64_t>(state.range(1)) << 10;
+  constexpr std::uint64_t kUnderWay = 16;
+  std::vector<std::uint64_t> places(kFile / size);
+  for (std::uint64_t i = 0; i < places.size(); ++i) places[i] = i * size;
+  std::shuffle(places.begin(), places.end(), std::mt19937_64(1));
+  for (auto _ : state) {
+    state.PauseTiming();
+    forget_pages(bench);
+    bench.reopen({.direct_reads = state.range(0) != 0});  // it has not been asked for any of it
+    state.ResumeTiming();
+    std::uint64_t next = 0, ended = 0;
+    for (std::uint64_t i = 0; i < kUnderWay; ++i) spawn(read_places(bench, places, size, next, ended));
+    if (!bench.loop.run_until([&] { return ended == kUnderWay; }, std::chrono::seconds(60))) std::abort();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kFile));
 }
@@ -214,6 +258,11 @@ BENCHMARK(read_cached)->Arg(8192)->Arg(65536)->Arg(1 << 20);
 BENCHMARK(read_cold)
     ->ArgNames({"io_uring", "outstanding"})
     ->ArgsProduct({{0, 1}, {1, 4, 16}})
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
+BENCHMARK(read_cold_at_random)
+    ->ArgNames({"direct", "KiB"})
+    ->ArgsProduct({{0, 1}, {32, 64, 1024}})
     ->MeasureProcessCPUTime()
     ->UseRealTime();
 BENCHMARK(read_cold_stripes)

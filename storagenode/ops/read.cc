@@ -74,7 +74,8 @@ Task<slice::Status> read_here(Node& node, service::NfsRequest& request, const nf
   std::size_t count_at = results.size();
   results.u32(0);
   results.boolean(false);
-  ByteSpan into = results.reserve_opaque(extent.count);
+  ByteSpan into = results.reserve_opaque(
+      extent.count, extent.count >= storage::kDirectLeast ? storage::kDirectAlignment : 1);
   auto got = co_await node.store.read(node.object_of(handle), extent.offset, into);
   if (!got) co_return fail(std::move(got.error()));
   if (const auto opened = routing::epoch_of_opener(handle); opened && got->epoch > *opened)

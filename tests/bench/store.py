@@ -4,13 +4,14 @@ the same disk, in turns, in one run. The client runs on the node's own host, so 
 virtual links every 1500 bytes would pass the kernel three times, in the sender's time, which costs more than all the rest.
 
     store.py [--json] [--folder DIR] [--megabytes N] [--rounds N] [--outstanding N] [--record BYTES] [--only PATTERN,...]
-             [--ganesha] [--fio-direct]
+             [--ganesha] [--fio-direct] [--page-cache]
 
 Patterns: `write` (a new file in order) and `random-write` (every record of it once), unstable, the COMMIT at the end counted as fio's
 end_fsync is; `read` and `random-read` with the page cache dropped before; `cached-read`, a second time, which fio has no part in.
 fio keeps as many requests under way (io_uring) and promises the same: --direct=0, nothing durable before the end. Figures are medians of
 the rounds: MB/s of both, their ratio, and seconds of processor time for each GiB, of the node (all its threads) and of fio.
---ganesha: NFS-Ganesha (VFS) on the same disk as well. --fio-direct: fio with --direct=1 as well."""
+--ganesha: NFS-Ganesha (VFS) on the same disk as well. --fio-direct: fio with --direct=1 as well. --page-cache: a node that reads
+through the page cache alone as well (`direct_reads = false`)."""
 
 import contextlib
 import json
@@ -99,15 +100,29 @@ class Nfs:
         return said["MB_per_second"], used * (1 << 30) / said["bytes"]
 
 
+def node(slice_, options):
+    """The one storage node of an ensemble, which has every stripe."""
+    address = slice_.facts["addresses"][SERVER]
+    return Nfs(options, slice_.facts["hosts"][SERVER], {SERVER: slice_.pids()[SERVER]}, "--server", slice_.server, "--data-server", f"{address}:2049")
+
+
+def by_page_cache(folder):
+    """The local ensemble's template, with storage nodes that read through the page cache alone."""
+    path = folder / "page-cache.toml"
+    path.write_text((bench.ROOT / "deploy/local/ensemble.toml").read_text().replace('role = "storage"\n', 'role = "storage"\ndirect_reads = false\n'))
+    return path
+
+
 @contextlib.contextmanager
 def contenders(options, folder):
     """What is measured, by name."""
     with contextlib.ExitStack() as stack:
-        slice_ = stack.enter_context(bench.ensemble(options, folder, storage=1))  # which then has every stripe
-        node = slice_.facts["addresses"][SERVER]
-        all_ = {"node": Nfs(options, slice_.facts["hosts"][SERVER], {SERVER: slice_.pids()[SERVER]}, "--server", slice_.server,
-                            "--data-server", f"{node}:2049"),
-                "fio": Fio(options, folder, direct=False)}
+        slice_ = stack.enter_context(bench.ensemble(options, folder, storage=1))
+        all_ = {"node": node(slice_, options), "fio": Fio(options, folder, direct=False)}
+        if options.page_cache:
+            (folder / "page-cache").mkdir()
+            other = bench.ensemble(options, folder / "page-cache", by_page_cache(folder), instance="pages", storage=1)
+            all_["node_page_cache"] = node(stack.enter_context(other), options)
         if options.fio_direct:
             all_["fio_direct"] = Fio(options, folder, direct=True)
         if options.ganesha:
@@ -166,6 +181,7 @@ def main():
     parser.add_argument("--only", default=",".join(PATTERNS), help="patterns, by comma")
     parser.add_argument("--ganesha", action="store_true")
     parser.add_argument("--fio-direct", action="store_true")
+    parser.add_argument("--page-cache", action="store_true")
     options = parser.parse_args()
     options.only = options.only.split(",")
     if unknown := set(options.only) - set(PATTERNS):
