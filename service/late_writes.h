@@ -19,8 +19,8 @@
 #include "common/ids.h"
 #include "common/loop.h"
 #include "common/task.h"
-#include "common/zeroed_pages.h"
 #include "rpc/endpoint.h"
+#include "service/zeroed_pages.h"
 #include "wire/moves.h"
 #include "wire/nfs_status.h"
 

@@ -15,10 +15,10 @@
 #include <type_traits>
 
 #include "common/manual_loop.h"
-#include "common/testing/real_time.h"
 #include "common/testing/temporary_folder.h"
 #include "storage/memory_disk.h"
 #include "storage/posix_disk.h"
+#include "storage/testing/real_time.h"
 
 namespace slice::storage {
 namespace {

@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "common/manual_loop.h"
-#include "common/testing/real_time.h"
 #include "common/testing/temporary_folder.h"
 #include "storage/rocks_store.h"
+#include "storage/testing/real_time.h"
 
 namespace slice::storage {
 namespace {

@@ -12,9 +12,9 @@
 #include "bpf/shared/map_abi.h"
 #include "bpf/shared/wanted.h"
 #include "common/config.h"
-#include "common/zeroed_pages.h"
 #include "routing/tables.h"
 #include "rpc/endpoint.h"
+#include "service/zeroed_pages.h"
 
 namespace slice::proxy {
 

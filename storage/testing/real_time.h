@@ -1,6 +1,6 @@
 // run_in_real_time(): for stores and disks with threads of their own, on a loop whose time a test makes.
-#ifndef SLICE_COMMON_TESTING_REAL_TIME_H
-#define SLICE_COMMON_TESTING_REAL_TIME_H
+#ifndef SLICE_STORAGE_TESTING_REAL_TIME_H
+#define SLICE_STORAGE_TESTING_REAL_TIME_H
 
 #include <gtest/gtest.h>
 
@@ -36,4 +36,4 @@ T end_in_real_time(ManualLoop& loop, Task<T> task) {
 
 }  // namespace slice
 
-#endif  // SLICE_COMMON_TESTING_REAL_TIME_H
+#endif  // SLICE_STORAGE_TESTING_REAL_TIME_H

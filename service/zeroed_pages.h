@@ -1,7 +1,7 @@
 // Memory that is zero, and takes none of the machine's until it is touched, a page at a time: for tables that
 // are large where there is much to do and stay nearly empty elsewhere.
-#ifndef SLICE_COMMON_ZEROED_PAGES_H
-#define SLICE_COMMON_ZEROED_PAGES_H
+#ifndef SLICE_SERVICE_ZEROED_PAGES_H
+#define SLICE_SERVICE_ZEROED_PAGES_H
 
 #include <sys/mman.h>
 
@@ -35,4 +35,4 @@ class ZeroedPages {
 
 }  // namespace slice
 
-#endif  // SLICE_COMMON_ZEROED_PAGES_H
+#endif  // SLICE_SERVICE_ZEROED_PAGES_H
