@@ -213,6 +213,7 @@ Task<wire::BackingMembersResult> BackingSets::set_members(wire::BackingMembersAr
     log_warning("the backing set of server {} keeps its members: {}", args.owner.server,
                 changed.error().message);
     result.refused = changed.error().message;
+    if (const BackingSet* known = find_set(hooks_.state, args.owner.server)) result.set = *known;
     co_return result;
   }
   changes_.add();

@@ -323,6 +323,10 @@ wire::BackingSet BackingSet::Impl::as_the_manager_has_it() const {
 
 Task<void> BackingSet::Impl::tell_manager() {
   auto lock = co_await changing_members_.lock();
+  co_await tell_manager_now();
+}
+
+Task<void> BackingSet::Impl::tell_manager_now() {
   // A word of one that is not sure may be an old one.
   if (!holds()) co_return;
   auto told = co_await seams_.managers.call<wire::BackingKeepResult>(
@@ -333,7 +337,8 @@ Task<void> BackingSet::Impl::tell_manager() {
 }
 
 Task<bool> BackingSet::Impl::set_members(const Node* joining) {
-  for (;;) {
+  constexpr int kMostTold = 3;
+  for (int told = 0;;) {
     const wire::BackingMembersArgs args{
         .owner = owner_, .change = ++last_members_change_, .members = members_with(joining)};
     auto result = co_await seams_.managers.call<wire::BackingMembersResult>(
@@ -343,11 +348,18 @@ Task<bool> BackingSet::Impl::set_members(const Node* joining) {
       co_return true;
     }
     if (result) {
-      broken(fmt::format("the manager refuses: {}", result->refused));
-      co_return false;
+      // One that knows of no set has lost its state. An owner that is sure tells it; another may be an old
+      // one, and the next run finds out.
+      const bool is_known = result->set.epoch != BackingEpoch{};
+      if (is_known || !holds() || told == kMostTold) {
+        broken(fmt::format("the manager refuses: {}", result->refused));
+        co_return false;
+      }
+      ++told;
+      co_await tell_manager_now();
     }
     co_await loop_.sleep(kRetry);
-    if (closed_) co_return false;
+    if (closed_ || !intact_) co_return false;
   }
 }
 

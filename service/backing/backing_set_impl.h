@@ -199,6 +199,8 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   wire::BackingSet as_the_manager_has_it() const;
   // To the manager, which may have lost its state.
   Task<void> tell_manager();
+  // The same, while members are being changed.
+  Task<void> tell_manager_now();
   void forget(const Node& node);
   void broken(const std::string& why);
   void stale() { broken("another owner has been given the set"); }

@@ -40,12 +40,15 @@ class FakeManager : public service::InternalProgram {
     on<wire::BackingSpareArgs>(P::kBackingSpare, [this](const auto&) { return spare(); });
     on<wire::BackingKeepArgs>(P::kBackingKeep, [this](const auto& args) {
       kept = args.set;
+      forgot = forgot && never_learns;
       return wire::BackingKeepResult{};
     });
   }
 
   wire::BackingSet set;
   std::optional<wire::BackingSet> kept;  // as its owner has said last
+  bool forgot = false;                   // it has lost its state, and nobody has told it since
+  bool never_learns = false;             // also when it is told
   unsigned changes = 0;
   std::size_t least = wire::kMaxBackingMembers;  // members at any time
   std::set<std::uint32_t> silent;                // nodes
@@ -61,8 +64,9 @@ class FakeManager : public service::InternalProgram {
     return {.refused = "", .made = made, .set = set};
   }
   wire::BackingMembersResult members(const wire::BackingMembersArgs& args) {
+    if (forgot) return {.refused = "no such set", .set = {}};
     if (args.owner.epoch != set.epoch || args.owner.instance != set.instance) {
-      return {.refused = "the epoch is another's", .set = {}};
+      return {.refused = "the epoch is another's", .set = set};
     }
     set.members = args.members;
     set.change = args.change;
@@ -595,6 +599,32 @@ TEST_F(OwnerTest, WithoutAManagerAllGoesOnUntilANodeIsLost) {
   loop_.advance(5s);
   ASSERT_TRUE(written && *written);
   EXPECT_TRUE(owner.set->holds());
+}
+
+// It has lost its state, and the first that it hears of the set is that another node has all.
+TEST_F(OwnerTest, AManagerThatForgotIsToldBeforeMembersChange) {
+  Owner& owner = begin(here_);
+  ASSERT_TRUE(write(owner, "a", "x"));
+  host(0).end();
+  ASSERT_TRUE(write(owner, "a", "y"));
+  ASSERT_EQ(members().size(), 1u);
+  manager_.forgot = true;
+  host(0).start();
+  loop_.advance(1500ms);
+  ASSERT_TRUE(loop_.run_until([&] { return members().size() == 2; }, 5s));
+  EXPECT_FALSE(manager_.forgot);
+  EXPECT_TRUE(owner.set->intact());
+  EXPECT_TRUE(owner.set->holds());
+}
+
+// One that is not sure may be an old owner: it does not insist, and ends.
+TEST_F(OwnerTest, OneThatIsNotSureEndsWhereTheManagerForgot) {
+  Owner& owner = begin(here_);
+  ASSERT_TRUE(write(owner, "a", "x"));
+  manager_.forgot = manager_.never_learns = true;
+  host(0).end();
+  EXPECT_FALSE(write(owner, "a", "y"));
+  EXPECT_FALSE(owner.set->intact());
 }
 
 TEST_F(OwnerTest, AFullMemberIsNoSpaceForWritesAndNothingElse) {
