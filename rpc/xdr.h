@@ -103,7 +103,8 @@ class XdrWriter {
   // shrink_opaque() afterwards where less came.
   ByteSpan reserve_opaque(std::size_t n, std::size_t alignment = 1) {
     u32(static_cast<std::uint32_t>(n));
-    std::uint8_t* p = buffer_.extend_aligned(xdr_padded(n), alignment);
+    std::uint8_t* p =
+        alignment > 1 ? buffer_.extend_aligned(xdr_padded(n), alignment) : buffer_.extend(xdr_padded(n));
     std::memset(p + n, 0, xdr_padded(n) - n);
     return {p, n};
   }

@@ -8,6 +8,7 @@
 
 #include "common/log.h"
 #include "storage/disk.h"
+#include "storage/mix.h"
 
 namespace slice::storage {
 namespace {
@@ -29,12 +30,6 @@ struct Cachestat {
 constexpr unsigned kMostlyCached = 16;
 // Reads that are remembered: of 64 KiB each, 4 GiB.
 constexpr std::size_t kRemembered = 65536;
-
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 bool is_aligned(std::uint64_t value) {
   return value % kDirectAlignment == 0;

@@ -11,6 +11,7 @@
 #include "common/trace.h"
 #include "storage/end_mark.h"
 #include "storage/log_format.h"
+#include "storage/mix.h"
 
 namespace slice::storage {
 namespace {
@@ -28,12 +29,9 @@ struct Segment {
   std::uint64_t bytes = 0;
 };
 
-// splitmix64's finaliser: spreads a clock reading over all bits of a salt.
+// Spreads a clock reading over all bits of a salt.
 std::uint32_t salt_from(std::int64_t wall_ns) {
-  std::uint64_t z = static_cast<std::uint64_t>(wall_ns) + 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return static_cast<std::uint32_t>(z ^ (z >> 31));
+  return static_cast<std::uint32_t>(mixed(static_cast<std::uint64_t>(wall_ns) + 0x9e3779b97f4a7c15));
 }
 
 class LogImpl final : public Log {

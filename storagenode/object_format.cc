@@ -7,6 +7,7 @@
 
 #include "common/crc32c.h"
 #include "rpc/xdr.h"
+#include "storage/mix.h"
 
 namespace slice::storagenode {
 namespace {
@@ -17,13 +18,6 @@ constexpr std::uint32_t kHasMore = 1, kTwice = 2;           // flags of a header
 constexpr std::size_t kHeaderFields = 60;                   // and 4 bytes of checksum
 constexpr std::size_t kMarkFields = 48 + kGranulesPerSegment / 8;
 constexpr std::uint32_t kLargestKind = static_cast<std::uint32_t>(ObjectKind::kStore);
-
-// The splitmix64 finaliser.
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 std::uint32_t zero_block_crc() {
   static const std::uint32_t crc = [] {
@@ -164,13 +158,14 @@ HeaderCopies decode_header(ByteView slots) {
 
 std::uint32_t stored_sum(std::uint32_t crc, std::uint64_t seed) {
   if (crc == zero_block_crc()) return 0;
-  return crc ^ static_cast<std::uint32_t>(mix(seed));
+  return crc ^ static_cast<std::uint32_t>(storage::mixed(seed));
 }
 
 std::uint64_t segment_seed(const SegmentName& name) {
-  std::uint64_t seed = mix(name.object.fileid.value + 1);
-  seed = mix(seed ^ name.object.volume.value ^ (static_cast<std::uint64_t>(name.object.kind) << 32));
-  return mix(seed + name.index);
+  std::uint64_t seed = storage::mixed(name.object.fileid.value + 1);
+  seed =
+      storage::mixed(seed ^ name.object.volume.value ^ (static_cast<std::uint64_t>(name.object.kind) << 32));
+  return storage::mixed(seed + name.index);
 }
 
 void compute_sums(ByteView data, std::uint64_t of_segment, std::uint64_t first, std::uint32_t* sums) {
