@@ -43,6 +43,13 @@ Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std
   return out.take();
 }
 
+// Sent nevertheless it would be sent again and again, with whatever else is under way on its connection.
+Status check_call_size(const Request& request, std::size_t size) {
+  if (size <= kMaxCall) return {};
+  return fail(Errc::kTooLarge, "a call of {} bytes to {} (program {}, procedure {}): servers take {}", size,
+              to_string(request.to), request.program, request.procedure, kMaxCall);
+}
+
 TraceStep step_of(const Request& request, Xid xid) {
   return {.kind = TraceStep::Kind::kCall,
           .address = request.to.address,

@@ -19,6 +19,9 @@ struct Caller {
 // The whole call, behind `headroom` uninitialised bytes for a record mark.
 Buffer encode_request(const Request& request, Xid xid, const Caller& caller, std::size_t headroom);
 
+// kTooLarge where a call of so many bytes is more than servers take.
+Status check_call_size(const Request& request, std::size_t size);
+
 // That call, as a step of the operation that makes it.
 TraceStep step_of(const Request& request, Xid xid);
 

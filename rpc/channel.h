@@ -64,6 +64,7 @@ class Channel {
   virtual ~Channel() = default;
   // kTimedOut, kUnavailable: no answer within the time-out. kDenied: the peer refused the verifier.
   // kInvalid: the peer says the arguments are garbage or knows no such procedure. kIo: the peer's SYSTEM_ERR.
+  // kTooLarge: it is longer than servers take (kMaxCall), and was not sent.
   virtual Task<Result<Response>> call(Request request) = 0;
 };
 

@@ -442,6 +442,7 @@ Task<Result<Response>> SocketChannel::Impl::call(Request request) {
                 .sender = options_.sender,
                 .generation = options_.generation ? options_.generation() : Generation{}};
   Buffer record = encode_request(request, xid, caller, kRecordMark);
+  SLICE_CO_RETURN_IF_ERROR(check_call_size(request, record.size() - kRecordMark));
   mark_record(record);
   TraceScope step(co_await current_trace(), step_of(request, xid));
   Pending pending{.record = std::make_shared<const Buffer>(std::move(record)),

@@ -50,6 +50,7 @@ Task<Result<Response>> InProcessNetwork::call(Request request) {
                 .sender = sender_,
                 .generation = generation_ ? generation_() : Generation{}};
   Buffer record = encode_request(request, xid, caller, 0);
+  SLICE_CO_RETURN_IF_ERROR(check_call_size(request, record.size()));
   TraceScope step(co_await current_trace(), step_of(request, xid));
   MonoTime deadline = loop_.now() + request.timeout;
   while (loop_.now() < deadline) {

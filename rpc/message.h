@@ -76,6 +76,8 @@ void encode_auth_error(XdrWriter& out, Xid xid, AuthStat stat);
 void encode_rpc_mismatch(XdrWriter& out, Xid xid);
 
 // Record marking (RFC 5531 section 11).
+// Bytes of a call, without record marks: servers close the connection that a longer one comes over.
+inline constexpr std::size_t kMaxCall = (1 << 20) + 4096;
 inline constexpr std::uint32_t kLastFragment = 0x80000000;
 
 }  // namespace slice::rpc

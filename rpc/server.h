@@ -20,8 +20,8 @@ class ServerShared;
 class Server {
  public:
   struct Options {
-    std::size_t max_record = (1 << 20) + 4096;  // bytes of one record; a longer one closes the connection
-    Admission::Limits limits;                   // of TCP connections, and of datagrams by their address
+    std::size_t max_record = kMaxCall;  // bytes of one record; a longer one closes the connection
+    Admission::Limits limits;           // of TCP connections, and of datagrams by their address
     // Datagrams of clients that are under way or wait, and as many of the ensemble. An address may have as
     // many as all leave free; more are dropped, as UDP may.
     std::size_t max_udp_calls = 1024;

@@ -9,8 +9,8 @@ namespace {
 
 using wire::BackingOp;
 
-constexpr std::size_t kPiece = 1 << 20;             // bytes of one change
-constexpr std::uint64_t kSpaceMargin = 4ull << 20;  // for what is under way, and for names
+constexpr std::size_t kPiece = wire::kBackingPiece;  // bytes of one change
+constexpr std::uint64_t kSpaceMargin = 4ull << 20;   // for what is under way, and for names
 
 class BackedFile final : public storage::File {
  public:

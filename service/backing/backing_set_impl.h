@@ -264,7 +264,7 @@ class BackingSet::Impl : public std::enable_shared_from_this<BackingSet::Impl> {
   AsyncMutex changing_members_;
   std::uint64_t last_members_change_ = 0;  // that the manager was asked for
   std::uint64_t members_change_ = 0;       // that it has
-  LogLimiter keep_log_{1};
+  LogLimiter keep_log_{1}, silent_log_{1};
   std::vector<Watched*> watched_;
   std::map<std::uint32_t, MonoTime> lost_;  // members that were taken out, and when
   Counter &changes_, &change_bytes_, &calls_, &members_lost_, &members_filled_, &filled_bytes_;

@@ -131,7 +131,10 @@ std::uint64_t BackingSet::Impl::send_to(const Node& node, const std::vector<wire
   seal();
   ChangeWriter writer;
   writer.begin(owner_);
-  for (const wire::BackingChange& change : changes) writer.add(owner_, change);
+  for (const wire::BackingChange& change : changes) {
+    if (!writer.takes(change)) hand_out(writer.seal(last_ + 1, node.get()));
+    writer.add(owner_, change);
+  }
   hand_out(writer.seal(last_ + 1, node.get()));
   return last_;
 }
@@ -184,6 +187,10 @@ Task<void> BackingSet::Impl::send(std::shared_ptr<Impl> /*stays*/, Node node,
       broken(fmt::format("its last member, node {}, answers: {}", node->server, why(result)));
       break;
     }
+    if (!early && silent_log_.allow())
+      log_warning(
+          "backing set of {}: its last member, node {}, does not take a change, and is asked again: {}",
+          seams_.name, node->server, why(result));
     co_await loop_.sleep(kRetry);
   }
   --node->under_way;

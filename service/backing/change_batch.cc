@@ -5,11 +5,14 @@
 namespace slice::service {
 namespace {
 
-constexpr std::size_t kCallBytes = (1 << 20) + (64 << 10);           // of one call, about
-constexpr std::size_t kChangeBytes = 4 * 8 + wire::kMaxBackingPath;  // of a change beside its bytes, at most
+constexpr std::size_t kHeadBytes = 1024;                        // of a call before its arguments, at most
+constexpr std::size_t kCallBytes = rpc::kMaxCall - kHeadBytes;  // of a call's arguments
+constexpr std::size_t kChangeBytes =
+    5 * 8 + wire::kMaxBackingPath + 1;  // of a change beside its bytes, at most
 
 // Where the encoding of BackingChangeArgs has what is known only when the call is sent.
 constexpr std::size_t kNumberAt = 4 + 8 + 8, kWholeAt = kNumberAt + 8, kCountAt = kWholeAt + 4;
+static_assert(kCountAt + 4 + kChangeBytes + wire::kBackingPiece <= kCallBytes, "a piece fits into a call");
 
 }  // namespace
 

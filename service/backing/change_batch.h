@@ -25,7 +25,7 @@ class ChangeWriter {
  public:
   bool empty() const { return !begun_; }
   std::size_t bytes() const { return out_.size(); }
-  // Whether one more change fits into the call.
+  // Whether one more change fits into the call. One of up to wire::kBackingPiece bytes does alone.
   bool takes(const wire::BackingChange& change) const;
   // For a call without changes.
   void begin(const wire::BackingOwner& owner);

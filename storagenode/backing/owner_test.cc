@@ -298,6 +298,28 @@ TEST_F(OwnerTest, WhatIsSyncedIsThereForTheNextOwnerElsewhere) {
   EXPECT_EQ(members().size(), 2u);
 }
 
+// All in one round, so that one CHANGE may have it.
+Task<Status> write_small_and_large(service::BackedDisk& disk) {
+  const std::string little(3000, 's'), much(3 * wire::kBackingPiece + 17, 'l');
+  auto small = co_await disk.open("small", storage::Disk::Mode::kCreate);
+  auto large = co_await disk.open("large", storage::Disk::Mode::kCreate);
+  for (std::size_t i = 0; i < 20; ++i)
+    SLICE_CO_RETURN_IF_ERROR(co_await (*small)->write(i * little.size(), as_bytes(little)));
+  SLICE_CO_RETURN_IF_ERROR(co_await (*large)->write(0, as_bytes(much)));
+  SLICE_CO_RETURN_IF_ERROR(co_await (*small)->write(0, as_bytes(little)));
+  SLICE_CO_RETURN_IF_ERROR(co_await (*large)->sync());
+  co_return co_await (*small)->sync();
+}
+
+TEST_F(OwnerTest, NoCallIsLongerThanNodesTake) {
+  Owner& owner = begin(here_);
+  const MonoTime at = loop_.now();
+  ASSERT_TRUE(run(write_small_and_large(*owner.disk)));
+  EXPECT_LT(loop_.now() - at, 1s) << "nothing was sent again";
+  EXPECT_EQ(members().size(), 2u);
+  EXPECT_EQ(read(owner, "large"), std::string(3 * wire::kBackingPiece + 17, 'l'));
+}
+
 TEST_F(OwnerTest, TheNextRunOnTheSameHostAndOneAfterACleanStopNeedNotWait) {
   Owner& first = begin(here_);
   ASSERT_TRUE(write(first, "a", "x"));

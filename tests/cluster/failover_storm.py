@@ -27,11 +27,11 @@ def kind(process):
 
 
 class Chaos(Beside):
-    """A context: who goes, and comes back."""
+    """A context: who goes, and comes back. `pause`: seconds between two that go, at least and at most."""
 
-    def __init__(self, scene, seed):
+    def __init__(self, scene, seed, pause=PAUSE_SECONDS):
         super().__init__()
-        self.scene, self.random = scene, random.Random(seed)
+        self.scene, self.random, self.pause = scene, random.Random(seed), pause
         self.away, self.events, self.waiters = {}, 0, []  # away: by kind, who is
 
     def __exit__(self, *_):
@@ -40,7 +40,7 @@ class Chaos(Beside):
             waiter.join()
 
     def run(self):
-        while not self.over.wait(self.random.uniform(*PAUSE_SECONDS)):
+        while not self.over.wait(self.random.uniform(*self.pause)):
             free = [name for name in self.scene.hosts.processes if kind(name) not in self.away and kind(name) != "proxy" and self.scene.pid(name)]
             if not free:
                 continue

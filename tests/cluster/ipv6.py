@@ -55,8 +55,9 @@ def found_by_rpcbind(target):
 
 
 def everyday(six, options):
+    some = ("--only", options.only) if options.only else ()
     return say(run(six, "python3", uml.ROOT / "tests/cluster/guest/everyday.py", ".", "--programs", options.programs, "--scale", options.scale / 4, "--seed",
-                   options.seed, timeout=900, output=sys.stdout)[0] == 0, "everyday work over IPv6")
+                   options.seed, *some, timeout=900, output=sys.stdout)[0] == 0, "everyday work over IPv6")
 
 
 def one_volume(four, six):

@@ -49,21 +49,22 @@ def while_killed(target, options, processes, seconds, patience, *more, pause=0.0
 
 
 class Lasting(Beside):
-    """A context: small loads, one after another, over TCP and UDP in turns, until it is left. Then `faults` says what was wrong."""
+    """A context: small loads, of so many operations a second for so many seconds, one after another, over TCP and UDP in turns, until it is left.
+    Then `faults` says what was wrong."""
 
-    RATE, SECONDS, PATIENCE = 25, 8.0, 90
+    PATIENCE = 90
 
-    def __init__(self, target, options, folder):
+    def __init__(self, target, options, folder, rate=25, seconds=8.0):
         super().__init__()
-        self.target, self.options, self.folder = target, options, pathlib.Path(folder)
+        self.target, self.options, self.folder, self.rate, self.seconds = target, options, pathlib.Path(folder), rate, seconds
         self.faults, self.runs = [], 0
 
     def run(self):
         while not self.over.is_set() and not self.faults:
             self.runs += 1
             transport = ("tcp", "udp")[self.runs % 2]
-            command = small_specsfs(self.target, self.options, transport, self.RATE, self.SECONDS, self.runs, self.folder / "slice-load.json", self.PATIENCE)
-            text, code = uml.run_in_netns(self.target.netns, command, 3 * self.PATIENCE, output=None)
+            command = small_specsfs(self.target, self.options, transport, self.rate, self.seconds, self.runs, self.folder / "slice-load.json", self.PATIENCE)
+            text, code = uml.run_in_netns(self.target.netns, command, self.seconds + 3 * self.PATIENCE, output=None)
             if code != 0:
                 self.faults.append(f"run {self.runs}, over {transport}, ends with {code}: {text.strip()[-500:]}")
 

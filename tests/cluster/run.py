@@ -82,7 +82,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--scale", type=float, default=1.0, help="how much longer the long suites work")
     parser.add_argument("--json", type=pathlib.Path, help="where crashes writes its table, for machines")
-    parser.add_argument("--only", help="topics of conformance, steps of everyday, process of durability, configurations of storm, "
+    parser.add_argument("--only", help="topics of conformance, steps of everyday (also of ipv6's), process of durability, configurations of storm, "
                         "beginnings of crash points, parts of names of damaged files, by comma")
     parser.add_argument("--from", dest="old_programs", type=pathlib.Path, metavar="FOLDER|last", help="rolling: programs of an older build, which the "
                         "ensemble begins with; last: those of the last version, which are built where they are not yet (last_version.py)")

@@ -47,6 +47,7 @@ import reload
 import rolling
 import session_keys
 import sites
+import soak
 import spread
 import storms
 import takeover
@@ -395,6 +396,7 @@ SUITES = {
     "backing": (backing.backing, "servers that keep what they have on storage nodes lose their hosts, and nodes go"),
     "failover": (failover.failover, "servers die, vanish, stop and are wanted elsewhere, and others that stand by take over"),
     "failover-storm": (failover_storm.failover_storm, "hosts of every kind go and come back at random, those of managers and etcd too: no error, nothing acknowledged is missing"),
+    "soak": (soak.soak, "for an hour half of what it can do, while hosts go and come back: no error, and no process grows"),
     "managers": (managers.managers, "three managers over etcd: who leads dies, is stopped and goes on, etcd dies, all of it dies: another one leads, and no client notices"),
     "members": (members.members, "a storage node comes, goes for good and comes again, as docs/operations.md says: what was removed is refused, and no byte is missed"),
     "old-store": (old_store.old_store, "stores that programs of before have left are opened: every name, attribute and byte is as it was"),
@@ -423,4 +425,4 @@ SUITES = {
     "udp": (lambda target, options: protocol(target, options, "udp"), "every procedure over UDP, by a client of our own"),
     "tcp": (lambda target, options: protocol(target, options, "tcp"), "the same over TCP"),
 }
-OWN_ENSEMBLES = {"acls", "trees", "volumes", "away", "kerberos", "kerberos-peer", "address6", "ipv6", "quotas", "address", "locks", "spread", "backing", "failover", "failover-storm", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "encryption", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own
+OWN_ENSEMBLES = {"acls", "trees", "volumes", "away", "kerberos", "kerberos-peer", "address6", "ipv6", "quotas", "address", "locks", "spread", "backing", "failover", "failover-storm", "soak", "backup", "old-store", "rolling", "storm", "storm-kill", "crashes", "damage", "one-process", "hostile", "power-cut", "refused", "unprivileged", "session-keys", "encryption", "tls", "metrics", "page", "lost-manager-state", "managers", "grow", "join", "members", "reload", "wanted", "health", "trace"}  # bring up ensembles of their own

@@ -263,6 +263,6 @@ def trees(ensembles, _options):
             step(scene)
         ok = scene.ok
     with ensemble(ensembles, "trees-hashed", policy="name-hashing", copies=2) as scene:
-        for step in (made, apart, exports_of_their_own, quota, looked_at):
+        for step in (made, apart, quota, looked_at):  # what goes by names, and data by copies
             step(scene)
         return ok & scene.ok

@@ -115,6 +115,7 @@ Task<Result<rpc::Response>> SimSocket::call(rpc::Request request) {
   std::uint32_t xid = next_xid_++;
   rpc::Caller caller{.member = options_.member, .sender = options_.sender, .generation = {}};
   Buffer record = rpc::encode_request(request, Xid{xid}, caller, 0);
+  SLICE_CO_RETURN_IF_ERROR(rpc::check_call_size(request, record.size()));
   MonoTime deadline = loop_.now() + request.timeout;
   Duration wait = options_.resend_after;
   std::optional<Buffer> reply;

@@ -1,6 +1,7 @@
 #include "tests/spec-like/controller.h"
 
 #include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,6 +50,7 @@ class Workers {
     const pid_t child = ::fork();
     if (child < 0) return fail(Errc::kIo, "cannot start a process: {}", std::strerror(errno));
     if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // while it makes its load it does not look at the controller
       ::close(ends[0]);
       remotes_.clear();  // the other workers' ends, else they would not see the controller hang up
       std::signal(SIGINT, SIG_IGN);  // the terminal's goes to the controller, whose end the worker notices
