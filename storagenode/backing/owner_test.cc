@@ -364,6 +364,26 @@ TEST_F(OwnerTest, AnOwnerThatIsCutOffAnswersNobodyOnceAnotherMay) {
   EXPECT_EQ(read(second, "a"), "x");
 }
 
+// It reaches its nodes, and hears nothing of the manager.
+TEST_F(OwnerTest, AnOwnerThatDoesNotHearOfTheNextOneIsToldByTheNodes) {
+  Owner& first = begin(here_);
+  ASSERT_TRUE(write(first, "a", "x"));
+  Owner& second = make_owner(elsewhere_);
+  std::optional<Status> opened;
+  start(second.set->open(), [&](Status status) { opened = status; });
+  bool both = false;
+  for (int i = 0; i < 800 && !opened; ++i) {
+    loop_.advance(10ms);
+    both = both || (first.set->holds() && second.set->holds());
+    EXPECT_TRUE(i > 250 || first.set->holds()) << "one that lets go by itself has its time";
+  }
+  ASSERT_TRUE(opened && *opened);
+  EXPECT_FALSE(both);
+  EXPECT_NE(first.lost, "");
+  EXPECT_FALSE(write(first, "a", "late"));
+  EXPECT_EQ(read(second, "a"), "x");
+}
+
 TEST_F(OwnerTest, ANodeThatIsGoneIsTakenOutBeforeTheNextAnswerAndFilledWhenItIsBack) {
   Owner& owner = begin(here_);
   ASSERT_TRUE(write(owner, "a", "before"));

@@ -58,7 +58,10 @@ Task<BackingStatus> SetCopy::take_on(const wire::BackingAttachArgs& args, Durati
   const bool again = is_owner(args.owner);
   if (again ? leaves_ || state_.let_go : args.owner.epoch <= state_.epoch) co_return BackingStatus::kStale;
   if (!again) wait = held(args.former);
-  if (wait > Duration(0)) co_return BackingStatus::kHeld;
+  if (wait > Duration(0)) {
+    if (!waited_for_since_) waited_for_since_ = seams_.loop.now();
+    co_return BackingStatus::kHeld;
+  }
   if (!again || !attached_) {
     Status taken = co_await hand_over(args.owner, args.empty);
     if (!taken) co_return status_of(taken.error());
@@ -78,6 +81,7 @@ Task<Status> SetCopy::hand_over(Owner owner, bool empty) {
   state_.epoch = owner.epoch;
   state_.instance = owner.instance;
   state_.let_go = leaves_ = attached_ = false;
+  waited_for_since_.reset();
   session_end_ = seams_.loop.now() + wire::kBackingSession;
   wake_all();
   co_await idle();
@@ -107,9 +111,16 @@ Task<Status> SetCopy::make_durable() {
   co_return Status{};
 }
 
+bool SetCopy::is_waited_for() const {
+  return waited_for_since_ && seams_.loop.now() - *waited_for_since_ >= wire::kBackingSession;
+}
+
+// The manager gives a later epoch when the owner is to be another. Who has not heard of it by then hears it
+// here: that one may reach every node, and no manager.
 BackingStatus SetCopy::renew(const Owner& owner) {
   BackingStatus status = check_owner(owner);
-  if (status == BackingStatus::kOk && (leaves_ || state_.let_go)) status = BackingStatus::kStale;
+  if (status == BackingStatus::kOk && (leaves_ || state_.let_go || is_waited_for()))
+    status = BackingStatus::kStale;
   if (status == BackingStatus::kOk) session_end_ = seams_.loop.now() + wire::kBackingSession;
   return status;
 }

@@ -81,6 +81,8 @@ class SetCopy {
   BackingStatus check_reader(const Owner& owner) const;
   // Until the session of the present owner is over; 0: it is.
   Duration held(std::uint64_t former) const;
+  // A later owner has waited for that for as long as a session is.
+  bool is_waited_for() const;
   Task<BackingStatus> take_on(const wire::BackingAttachArgs& args, Duration& wait);
   // From the former owner, of whom nothing has an effect after it.
   Task<Status> hand_over(Owner owner, bool empty);
@@ -114,6 +116,7 @@ class SetCopy {
   bool attached_ = false;  // in this run of the node
   bool leaves_ = false;    // LET_GO has begun
   MonoTime session_end_{};
+  std::optional<MonoTime> waited_for_since_;  // by a later owner, in the present one's session
   // The order of the owner's calls.
   std::uint64_t applied_ = 0;  // the last one that was carried out
   bool running_ = false;       // the one behind it is being
