@@ -15,10 +15,6 @@ namespace slice::storagenode {
 namespace {
 
 using namespace std::chrono_literals;
-using storage::MemoryDisk;
-using testing::OwnChannel;
-using testing::Owner;
-using testing::OwnerTest;
 
 TEST_F(OwnerTest, WhatIsSyncedIsThereForTheNextOwnerElsewhere) {
   Owner& first = begin(here_);

@@ -19,7 +19,7 @@
 #include "storagenode/backing/backing_program.h"
 #include "wire/failover.h"
 
-namespace slice::storagenode::testing {
+namespace slice::storagenode {
 
 using storage::MemoryDisk;
 
@@ -30,9 +30,9 @@ inline EnsembleConfig three_nodes() {
 }
 
 // The manager's part, without its durability.
-class FakeManager : public service::InternalProgram {
+class SetManager : public service::InternalProgram {
  public:
-  FakeManager(routing::TableHolder& tables, std::vector<std::uint32_t> nodes)
+  SetManager(routing::TableHolder& tables, std::vector<std::uint32_t> nodes)
       : InternalProgram(wire::kManagerProgram), nodes_(std::move(nodes)) {
     using P = wire::ManagerProcedure;
     on<service::NoArguments>(P::kGetTables, [&tables](const auto&) { return tables.get()->wire(); });
@@ -268,7 +268,7 @@ class OwnerTest : public service::testing::ServiceFixture {
   NodeHost& host(std::size_t i) { return *hosts_[i]; }
   std::uint32_t number(std::size_t i) const { return nodes_of(config_)[i]; }
 
-  FakeManager manager_;
+  SetManager manager_;
   std::vector<std::unique_ptr<NodeHost>> hosts_;
   std::vector<std::unique_ptr<Owner>> owners_;
   std::vector<std::unique_ptr<storage::Log>> logs_;
@@ -277,6 +277,6 @@ class OwnerTest : public service::testing::ServiceFixture {
   MemoryDisk here_{loop_}, elsewhere_{loop_};
 };
 
-}  // namespace slice::storagenode::testing
+}  // namespace slice::storagenode
 
 #endif  // SLICE_STORAGENODE_TESTING_OWNER_FIXTURE_H

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import time
 
+from resident import resident
+
 PORT = 10809
 STARTS, ENDS = 30, 30  # seconds
 CHECKED = "--verify=crc32c --verify_fatal=1 --serialize_overlap=1 --randrepeat=0 --group_reporting --minimal"
@@ -54,7 +56,7 @@ class Blockd:
 
     def memory(self):
         """Bytes of the process that are in memory."""
-        return int(re.search(r"^VmRSS:\s+(\d+) kB", pathlib.Path(f"/proc/{self.process.pid}/status").read_text(), re.M).group(1)) << 10
+        return resident(self.process.pid)
 
     def metric(self, name):
         page = subprocess.run(["nsenter", f"--net=/run/netns/{self.namespace}", "python3", "-c", "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())",

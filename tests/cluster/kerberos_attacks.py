@@ -1,10 +1,10 @@
 """RPCSEC_GSS calls that are wrong, of the suite `kerberos`: each gets the answer that RFC 2203 has for it, or none, and others go on."""
 
 import contextlib
-import pathlib
 import struct
 
 from attacks import gss, rpc
+from resident import resident
 
 UNFINISHED, ABANDONED = 3000, 2000  # contexts
 MEMORY_BYTES = 128 << 20  # that those may cost
@@ -174,13 +174,6 @@ def garbage(scene):
                     refused = answer.denied is not None or answer.status != 0 or gss.InitAnswer.of(answer.data).major != 0
                     ok &= say(refused, f"a token of {len(token)} bytes by procedure {procedure} over {transport}", answer)
     return ok
-
-
-def resident(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) << 10
-    return 0
 
 
 def many_contexts(scene):

@@ -3,7 +3,6 @@ others than browsers of this host get of it."""
 
 import http.client
 import json
-import pathlib
 import subprocess
 import threading
 import time
@@ -14,6 +13,7 @@ import load
 import targets
 import uml
 from metrics import get
+from resident import resident
 
 LOCAL, WIDE = ("127.0.0.1", 2080), 2081  # on the proxy's host: for itself, and for a network
 RATE, SECONDS = 100, 30
@@ -200,10 +200,11 @@ def others_get_nothing(page, webd, wide):
     ok &= say(get(page.netns, LOCAL, "/now.json", method="POST")[0] == 405, "it takes no orders")
     odd = {path: get(page.netns, LOCAL, path)[0] for path in ("/where/%", "/where/%zz", "/where/%2", "/../etc/passwd", "/page.css/..", "/where", "/nothing")}
     ok &= say(set(odd.values()) <= {400, 404}, "odd paths", odd)
-    before = resident(webd)
+    before = resident(webd.process.pid)
     answers = {get(page.netns, LOCAL, f"/where/{quote('x' * 200)}{i}")[0] for i in range(1500)}
     ok &= say(answers == {200} and webd.lives() and wide.lives(), "many files at once", answers)
-    ok &= say(resident(webd) - before < 16 << 20, "in little memory", resident(webd) - before)
+    grown = resident(webd.process.pid) - before
+    ok &= say(grown < 16 << 20, "in little memory", grown)
     return ok & say(until(lambda: page.now()["status"]["manager_answers"]), "and it goes on", page.now()["status"])
 
 
@@ -212,11 +213,6 @@ def refused(netns, address):
         return get(netns, address, "/", timeout=3) is None
     except (OSError, http.client.HTTPException):
         return True
-
-
-def resident(webd):
-    text = pathlib.Path(f"/proc/{webd.process.pid}/statm").read_text()
-    return int(text.split()[1]) * 4096
 
 
 def page(ensembles, options):

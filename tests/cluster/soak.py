@@ -5,7 +5,6 @@ that caches still fill says nothing about that.)"""
 import collections
 import json
 import pathlib
-import re
 import statistics
 import tempfile
 import time
@@ -15,6 +14,7 @@ import load
 import uml
 from beside import Beside
 from failover_storm import WHOLE_SECONDS, Chaos, kind
+from resident import resident
 
 SECONDS = 3600.0  # with --scale 1
 PAUSE_SECONDS = (20.0, 80.0)  # between two hosts that go
@@ -38,12 +38,10 @@ def say(ok, what, got=""):
 def looked_at(pid):
     """What a process has now; None: it has ended."""
     try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-        files = len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
+        look = Look(time.monotonic(), resident(pid), len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir())))
     except OSError:
         return None
-    resident = re.search(r"^VmRSS:\s+(\d+) kB", status, re.M)
-    return Look(time.monotonic(), int(resident[1]) << 10, files) if resident else None
+    return look if look.bytes else None
 
 
 class Watch(Beside):

@@ -8,6 +8,7 @@ import time
 
 from attacks import network, rpc
 from attacks.attack import Succeeded, must
+from resident import resident
 
 ATTACKER_LEG = 100
 ATTACKER_NET = f"10.77.{ATTACKER_LEG}"
@@ -58,9 +59,8 @@ class Memory:
         """MiB by process."""
         sizes = {}
         for name, pid in self.pids.items():
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="ascii") as status:
-                found = re.search(r"^VmRSS:\s+(\d+)", status.read(), re.MULTILINE)
-                sizes[name] = int(found[1]) / 1024 if found else 0.0
+            with contextlib.suppress(OSError):
+                sizes[name] = resident(pid) / 2**20
         return sizes
 
     def _sample(self):
