@@ -1,5 +1,5 @@
-"""The suite `soak`: an ensemble with standbys, three managers and etcd works for an hour at half of what it can do, while about once a minute a host goes
-and comes back. No error, nothing that was acknowledged is missing, and no process grows: neither its memory nor its open files. (A run that is so short
+"""The suite `soak`: an ensemble with standbys, three managers and etcd works for an hour at half of what it can do, while every two or three minutes a host
+goes and comes back. No error, nothing that was acknowledged is missing, and no process grows: neither its memory nor its open files. (A run that is so short
 that caches still fill says nothing about that.)"""
 
 import collections
@@ -11,13 +11,17 @@ import time
 
 import failover
 import load
+import targets
 import uml
 from beside import Beside
 from failover_storm import WHOLE_SECONDS, Chaos, kind
 from resident import resident
+from targets import ensemble
 
 SECONDS = 3600.0  # with --scale 1
-PAUSE_SECONDS = (20.0, 80.0)  # between two hosts that go
+PAUSE_SECONDS = (60.0, 240.0)  # between two hosts that go: processes live for long between them
+DIRECTORIES = 2
+CACHE = 'cache = "16MiB"'  # of every server, so that it is full soon
 LOOKS = 240  # at every process, in all
 CAN_SECONDS = 10.0  # in which it is measured how much can be done
 SHARE = 1 / 3  # of that, for hours: files are new in these seconds, and TCP is cheaper; half of two processors are busy then
@@ -97,6 +101,14 @@ def all_flat(lives, seconds):
     return ok & say(not grown, f"memory and open files are flat, of {len(long)} processes", grown)
 
 
+def small_caches(folder):
+    """The path of a configuration whose servers have them."""
+    path = pathlib.Path(folder) / "ensemble.toml"
+    template = (uml.ROOT / "deploy/local/ensemble.toml").read_text()
+    path.write_text(targets.with_lines(ensemble.shaped(template, directories=DIRECTORIES), "[[server]]", CACHE))
+    return path
+
+
 def what_it_can_do(scene, options, folder):
     """Operations a second, of slice-load beside the scene's own clients."""
     report = pathlib.Path(folder) / "can.json"
@@ -109,7 +121,8 @@ def what_it_can_do(scene, options, folder):
 
 def soak(ensembles, options):
     seconds = SECONDS * options.scale
-    with failover.scene_of(ensembles, options, directories=2, managers=3, etcd=3) as scene, tempfile.TemporaryDirectory(prefix="slice-soak-") as folder:
+    with tempfile.TemporaryDirectory(prefix="slice-soak-") as folder, \
+            failover.scene_of(ensembles, options, directories=DIRECTORIES, managers=3, etcd=3, config=small_caches(folder)) as scene:
         can = what_it_can_do(scene, options, folder)
         rate = int(can * SHARE)
         print(f"{can:.0f} operations a second in {CAN_SECONDS:.0f} s; for {seconds:.0f} s it has {rate} a second to do", flush=True)
