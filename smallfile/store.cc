@@ -10,7 +10,6 @@
 namespace slice::smallfile {
 namespace {
 
-constexpr Duration kSpaceAge = std::chrono::milliseconds(100);
 constexpr std::uint64_t kJournalLimit = 5;   // times journal_bytes: writes wait there
 constexpr std::size_t kMaxRecord = 1 << 20;  // bytes of data in one journal record
 
@@ -108,23 +107,20 @@ Task<Status> Store::load(File& file, std::uint32_t index) {
 
 // ---- writing ----
 
-// Whether `length` bytes more may be taken. Counted down between looks at the disk.
+// Whether `length` bytes more may be taken.
 bool Store::has_space(std::size_t length) {
-  length = 2 * (length + kBlockSize);  // in the journal, and in the zone, rounded up
-  if (!space_known_ || loop_.now() - space_at_ > kSpaceAge || space_left_ < length) {
-    auto space = disk_.space();
-    if (!space) return false;
-    std::uint64_t free = space->free_bytes + checkpointer_.free_bytes();
-    std::uint64_t owed = options_.reserve_bytes + table_.dirty_bytes();
-    space_left_ = free > owed ? free - owed : 0;
-    // Free room of one zone serves no other one: the last of the reserve is never bet on it.
-    if (space->free_bytes < options_.reserve_bytes / 4) space_left_ = 0;
-    space_known_ = true;
-    space_at_ = loop_.now();
-  }
-  if (space_left_ < length) return false;
-  space_left_ -= length;
-  return true;
+  // In the journal, and in the zone, rounded up.
+  return space_.take(2 * (length + kBlockSize), [this] { return space_left(); });
+}
+
+// Bytes above the reserve.
+std::uint64_t Store::space_left() const {
+  auto space = disk_.space();
+  // Free room of one zone serves no other one: the last of the reserve is never bet on it.
+  if (!space || space->free_bytes < options_.reserve_bytes / 4) return 0;
+  std::uint64_t free = space->free_bytes + checkpointer_.free_bytes();
+  std::uint64_t owed = options_.reserve_bytes + table_.dirty_bytes();
+  return free > owed ? free - owed : 0;
 }
 
 // Before a write: within the limits of memory, journal and disk, waiting where that helps.
@@ -133,7 +129,7 @@ Task<Status> Store::admit(FileId id, std::size_t length) {
   if (!ok && !table_.waiting().empty()) {
     // What was removed or cut lately gives its room back when that is saved.
     SLICE_CO_RETURN_IF_ERROR(co_await checkpointer_.run());
-    space_known_ = false;
+    space_.forget();
     ok = has_space(length);
   }
   full_ = !ok;

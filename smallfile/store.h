@@ -16,6 +16,7 @@
 #include "smallfile/file_table.h"
 #include "smallfile/journal.h"
 #include "storage/disk.h"
+#include "storage/space_count.h"
 #include "wire/moves.h"
 #include "wire/object.h"
 
@@ -137,7 +138,7 @@ class Store {
   // Another StoreOptions::reserve_bytes from now on.
   void set_reserve(std::uint64_t bytes) {
     options_.reserve_bytes = bytes;
-    space_known_ = false;
+    space_.forget();
   }
   const FileTable& table() const { return table_; }
   const Checkpointer& checkpointer() const { return checkpointer_; }
@@ -161,6 +162,7 @@ class Store {
   Task<Status> load_range(File& file, std::uint64_t offset, std::size_t length, bool for_write);
   Task<Status> admit(FileId file, std::size_t length);
   bool has_space(std::size_t length);
+  std::uint64_t space_left() const;
   void changed(File& file);
   nfs3::Time next_mtime(const File& file, nfs3::Time from) const;
   Result<storage::LogSequence> journal(File& file, const JournalRecord& record);
@@ -180,9 +182,7 @@ class Store {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 
   bool full_ = false;
-  bool space_known_ = false;
-  MonoTime space_at_;
-  std::uint64_t space_left_ = 0;  // above the reserve, at most
+  storage::SpaceCount space_{loop_};  // above the reserve, at most
 
   LogLimiter damage_log_{10};
   Counter &damaged_, &refused_, &replayed_, &loads_;

@@ -1,6 +1,7 @@
 #include "storagenode/object_store.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "common/log.h"
 
@@ -196,7 +197,13 @@ void ObjectStore::mark_ahead(const SegmentName& name, std::size_t last, Epoch ep
 
 // Below the reserve only what has its place on disk may be written.
 Task<Status> ObjectStore::check_space(Object& object, std::uint64_t offset, std::uint64_t length) {
-  if (!out_of_space()) co_return Status{};
+  const std::uint64_t most = length + 2 * kBlock;  // blocks that it begins and ends within, too
+  // As long as anything is free above the reserve, so is room for this one.
+  auto look = [&] {
+    const std::uint64_t above = above_reserve();
+    return above == 0 ? 0 : above + most;
+  };
+  if (space_.take(most, look)) co_return Status{};
   std::uint64_t index = offset / kSegment, at = kDataStart + offset % kSegment;
   if (object.present.contains(index)) {
     auto use = co_await table_.segment(object, index);
@@ -210,9 +217,11 @@ Task<Status> ObjectStore::check_space(Object& object, std::uint64_t offset, std:
   co_return fail(Errc::kNoSpace, "less than {} bytes are free", options_.reserve_bytes);
 }
 
-bool ObjectStore::out_of_space() const {
+// Free bytes above it. Where that cannot be told, the write will show.
+std::uint64_t ObjectStore::above_reserve() const {
   auto space = disk_.space();
-  return space && space->free_bytes < options_.reserve_bytes;
+  if (!space) return std::numeric_limits<std::uint32_t>::max();
+  return space->free_bytes - std::min(space->free_bytes, options_.reserve_bytes);
 }
 
 Task<Status> ObjectStore::sync_range(Object& object, std::uint64_t first, std::uint64_t last) {

@@ -14,6 +14,7 @@
 #include "common/metrics.h"
 #include "service/crash_points.h"
 #include "storage/disk.h"
+#include "storage/space_count.h"
 #include "storagenode/marks.h"
 #include "storagenode/object_table.h"
 
@@ -137,15 +138,19 @@ class ObjectStore {
   // Of the object, also of one without bytes; nothing where there is none.
   Task<Result<std::optional<Epoch>>> epoch(ObjectName name);
   // Less space is free than the reserve.
-  bool out_of_space() const;
+  bool out_of_space() const { return above_reserve() == 0; }
   // Another Options::reserve_bytes from now on.
-  void set_reserve(std::uint64_t bytes) { options_.reserve_bytes = bytes; }
+  void set_reserve(std::uint64_t bytes) {
+    options_.reserve_bytes = bytes;
+    space_.forget();
+  }
   StoreFigures& figures() { return figures_; }
   Loop& loop() { return loop_; }
   bool stopping() const { return stopping_; }
 
  private:
   Task<Status> recover(const MarkRecord& record);
+  std::uint64_t above_reserve() const;
   Task<Status> check_space(Object& object, std::uint64_t offset, std::uint64_t length);
   Task<Status> mark(Object& object, const SegmentName& name, std::size_t first, std::size_t last,
                     Epoch epoch);
@@ -179,6 +184,7 @@ class ObjectStore {
   Loop& loop_;
   storage::Disk& disk_;
   Options options_;
+  storage::SpaceCount space_{loop_};  // above the reserve
   Renew renew_;
   const CrashPoints& crash_;
   StoreFigures figures_;

@@ -365,6 +365,7 @@ TEST_F(ReserveTest, BelowTheReserveOnlyOverwritesGoOn) {
   Buffer bytes = pattern(64 << 10, 1);
   ASSERT_TRUE(h.write(name, 0, bytes.view(), true));
   h.disk.set_capacity(h.disk.used_bytes() + (1 << 20) - 4096);
+  h.loop.advance(2 * storage::SpaceCount::kAge);  // until the disk is looked at again
   EXPECT_TRUE(h.store->out_of_space());
   auto refused = h.write(name, 1 << 20, bytes.view());
   ASSERT_FALSE(refused);
