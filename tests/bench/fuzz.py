@@ -16,10 +16,11 @@ import time
 
 import bench
 from bench import targets, uml
+from targets import ensemble
 
 from attacks import rpc
 from attacks.attack import Succeeded
-from attacks.scene import ATTACKER_UID, STRANGER, Memory, Scene, template
+from attacks.scene import ATTACKER_LEG, ATTACKER_NET, ATTACKER_UID, STRANGER, Memory, Scene, template
 from encryption import Certificates
 
 GROWTH_MIB = 640  # of a process, all the run: caches fill, and connections have their share
@@ -44,6 +45,9 @@ def make_handles(scene):
 
 
 SIZES = {"small": 1000, "large": 300_000}
+ATTACKER_NET6 = ensemble.NET6.format(ATTACKER_LEG)
+# The attacker's own, one of nowhere, and a server's host.
+SOURCES6 = [f"{ATTACKER_NET6}:2", "fd77:0:0:201::9", f"{ensemble.NET6.format(3)}:2"]
 
 
 class Fuzz:
@@ -56,7 +60,7 @@ class Fuzz:
 
     def send(self, sender, seconds=None, cases=None, case=None):
         """One run of fuzz_ensemble; its counts go to `cases`."""
-        sources = [self.scene.attacker_address, STRANGER, self.scene.address_of("dir")]
+        sources = [self.scene.attacker_address, STRANGER, self.scene.address_of("dir"), *SOURCES6]
         command = [self.options.build / "bench/fuzz_ensemble", "--config", self.scene.target.facts["config"], "--handles", ",".join(self.handles),
                    "--seed", self.options.seed, "--as", sender, "--link", "eth0", "--gateway", self.scene.wire.gateway.hex(),
                    "--sources", ",".join(sources)]
@@ -100,10 +104,12 @@ class Fuzz:
 
 def measure(options, folder):
     config = folder / "fuzz.toml"
-    config.write_text(Certificates(folder, "10.77.0.1").into(template((bench.ROOT / "deploy/local/ensemble.toml").read_text())))
-    ensemble = targets.Slice(options.instance, folder, options.build / "bin", own=True, config=config,
-                             shape={"directories": 2, "one_process": options.one_process, "xdp": None if options.one_process else options.xdp})
-    with ensemble, Scene(ensemble, "fuzz", options) as scene:
+    text = template((bench.ROOT / "deploy/local/ensemble.toml").read_text())
+    text = text.replace(f'clients = "{ATTACKER_NET}.0/24"', f'clients = ["{ATTACKER_NET}.0/24", "{ATTACKER_NET6}:/64"]')
+    config.write_text(Certificates(folder, "10.77.0.1").into(text))
+    slice_ = targets.Slice(options.instance, folder, options.build / "bin", own=True, config=config,
+                           shape={"directories": 2, "ipv6": "clients", "one_process": options.one_process, "xdp": None if options.one_process else options.xdp})
+    with slice_, Scene(slice_, "fuzz", options) as scene:
         fuzz = Fuzz(options, scene)
         if options.case is not None:
             fuzz.send(options.sender, case=options.case)

@@ -10,6 +10,9 @@ namespace slice::fuzz {
 namespace {
 
 constexpr std::size_t kIpv4Header = 20, kUdpHeader = 8;
+constexpr std::uint8_t kUdp = 17, kVersion6 = 0x60, kHopLimit = 64;
+// Extension headers of IPv6 (RFC 8200 section 4).
+constexpr std::uint8_t kHopByHop = 0, kRouting = 43, kFragment = 44, kDestination = 60;
 constexpr std::uint16_t kNfsPort = 2049, kSourcePort = 701;
 constexpr std::size_t kLongestFrame = 1500;
 
@@ -24,6 +27,92 @@ std::uint16_t checksum(const std::string& bytes) {
     sum += get32(std::string(2, '\0') + bytes.substr(at, 2), 0) & 0xffff;
   while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<std::uint16_t>(~sum);
+}
+
+void append_address(std::string& bytes, IpAddress address) {
+  const AddressBytes raw(address);
+  bytes.append(reinterpret_cast<const char*>(raw.data()), raw.size());
+}
+
+void patch16(std::string& bytes, std::size_t at, std::uint16_t value) {
+  bytes[at] = static_cast<char>(value >> 8);
+  bytes[at + 1] = static_cast<char>(value);
+}
+
+// A UDP datagram, whose length may lie; without a checksum.
+std::string datagram(Random& random, const std::string& message) {
+  std::string udp;
+  append16(udp, kSourcePort);
+  append16(udp, kNfsPort);
+  const std::string payload = message.substr(0, kLongestFrame - 100);
+  append16(udp, static_cast<std::uint16_t>(random.once_in(16) ? random.next() : kUdpHeader + payload.size()));
+  append16(udp, 0);
+  return udp + payload;
+}
+
+// `udp` in a packet of IPv4, whose checksum is right.
+std::string packet_of_v4(Random& random, const std::string& udp, IpAddress source, IpAddress destination) {
+  const std::size_t options = random.once_in(12) ? 4 * random.below(10) : 0;
+  std::string head;
+  head += static_cast<char>(random.once_in(40) ? random.next() : 0x45 + options / 4);
+  head += '\0';
+  append16(head, static_cast<std::uint16_t>(random.once_in(16) ? random.next()
+                                                               : kIpv4Header + options + udp.size()));
+  append16(head, static_cast<std::uint16_t>(random.below(64)));
+  append16(head, static_cast<std::uint16_t>(random.once_in(6) ? random.next() : 0));
+  head += static_cast<char>(kHopLimit);
+  head += static_cast<char>(random.once_in(60) ? random.next() : kUdp);
+  append16(head, 0);
+  append_address(head, source);
+  append_address(head, destination);
+  for (std::size_t i = 0; i < options; ++i)
+    head += static_cast<char>(random.below(2) == 0 ? 1 : random.next());
+  patch16(head, 10, checksum(head));
+  return head + udp;
+}
+
+// Some extension headers, one behind another, whose lengths may lie; `next`: the first one's kind, or UDP's
+// where there is none.
+std::string extensions(Random& random, std::uint8_t& next) {
+  constexpr std::uint8_t kKinds[]{kHopByHop, kRouting, kFragment, kDestination};
+  std::string out;
+  next = kUdp;
+  for (std::size_t left = random.once_in(5) ? 1 + random.below(4) : 0; left > 0; --left) {
+    const std::uint8_t kind = random.one_of(kKinds);
+    const std::size_t units = kind == kFragment ? 0 : random.below(3);  // of 8 bytes, behind the first 8
+    std::string header;
+    header += static_cast<char>(random.once_in(30) ? random.next() : next);
+    header += static_cast<char>(random.once_in(10) ? random.next() : units);
+    while (header.size() < 8 * (units + 1))
+      header += static_cast<char>(random.below(2) == 0 ? 0 : random.next());
+    out = header + out;
+    next = kind;
+  }
+  return out;
+}
+
+// The same of IPv6, where UDP has to have a checksum: most have theirs.
+std::string packet_of_v6(Random& random, std::string udp, IpAddress source, IpAddress destination) {
+  std::string pseudo;
+  append_address(pseudo, source);
+  append_address(pseudo, destination);
+  append32(pseudo, static_cast<std::uint32_t>(udp.size()));
+  append32(pseudo, kUdp);
+  pseudo += udp;
+  if (pseudo.size() % 2 != 0) pseudo += '\0';
+  if (!random.once_in(8)) patch16(udp, 6, checksum(pseudo));
+  std::uint8_t next = 0;
+  const std::string more = extensions(random, next);
+  std::string head;
+  head += static_cast<char>(random.once_in(40) ? random.next() : kVersion6);
+  head += '\0';
+  append16(head, 0);
+  append16(head, static_cast<std::uint16_t>(random.once_in(16) ? random.next() : more.size() + udp.size()));
+  head += static_cast<char>(random.once_in(60) ? random.next() : next);
+  head += static_cast<char>(kHopLimit);
+  append_address(head, source);
+  append_address(head, destination);
+  return head + more + udp;
 }
 
 // A generator for what is decided about a case after its message was made.
@@ -129,34 +218,11 @@ std::string CaseMaker::framed(const Case& one) const {
   return out;
 }
 
-std::string CaseMaker::packet(const Case& one, std::uint32_t source, std::uint32_t destination) const {
+std::string CaseMaker::packet(const Case& one, IpAddress source, IpAddress destination) const {
   Random random = afterwards(seed_, one.number);
-  std::string udp;
-  append16(udp, kSourcePort);
-  append16(udp, kNfsPort);
-  const std::string payload = one.message.substr(0, kLongestFrame - 100);
-  append16(udp, static_cast<std::uint16_t>(random.once_in(16) ? random.next() : kUdpHeader + payload.size()));
-  append16(udp, 0);
-  udp += payload;
-  const std::size_t options = random.once_in(12) ? 4 * random.below(10) : 0;
-  std::string head;
-  head += static_cast<char>(random.once_in(40) ? random.next() : 0x45 + options / 4);
-  head += '\0';
-  append16(head, static_cast<std::uint16_t>(random.once_in(16) ? random.next()
-                                                               : kIpv4Header + options + udp.size()));
-  append16(head, static_cast<std::uint16_t>(random.below(64)));
-  append16(head, static_cast<std::uint16_t>(random.once_in(6) ? random.next() : 0));
-  head += '\x40';
-  head += static_cast<char>(random.once_in(60) ? random.next() : 17);
-  append16(head, 0);
-  append32(head, source);
-  append32(head, destination);
-  for (std::size_t i = 0; i < options; ++i)
-    head += static_cast<char>(random.below(2) == 0 ? 1 : random.next());
-  const std::uint16_t sum = checksum(head);
-  head[10] = static_cast<char>(sum >> 8);
-  head[11] = static_cast<char>(sum);
-  return head + udp;
+  const std::string udp = datagram(random, one.message);
+  return source.is_v4() ? packet_of_v4(random, udp, source, destination)
+                        : packet_of_v6(random, udp, source, destination);
 }
 
 }  // namespace slice::fuzz

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "common/ip_address.h"
 #include "tests/fuzz/mutator.h"
 
 namespace slice::fuzz {
@@ -23,8 +24,9 @@ class CaseMaker {
   Case make(std::uint64_t number) const;
   // As it goes over TCP: marks and fragments; of a case that stands alone often wrong ones.
   std::string framed(const Case& one) const;
-  // As a frame's IPv4 packet from `source` to `destination`: fragments, options, lengths that lie.
-  std::string packet(const Case& one, std::uint32_t source, std::uint32_t destination) const;
+  // As a frame's packet from `source` to `destination`, of one family: fragments, options or extension
+  // headers, lengths that lie.
+  std::string packet(const Case& one, IpAddress source, IpAddress destination) const;
   // A good call that every program answers somehow.
   static std::string null_call(std::uint32_t xid);
 

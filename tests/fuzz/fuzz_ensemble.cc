@@ -3,12 +3,11 @@
 //
 //   fuzz_ensemble --config ensemble.toml --handles HEX[,HEX...] --cases N|--seconds S [--seed S] [--case N]
 //   [--as stranger|member]
-//                 [--link eth0 --gateway AABBCCDDEEFF --sources A,B]
+//                 [--link eth0 --gateway AABBCCDDEEFF --sources A,B]  (addresses of either family)
 //
 // Handles: of a folder, a small and a large file that may be changed. Every case is made from seed and
 // number, and goes to the port that its number says; --case sends one again, and prints it. Prints what each
 // port was sent; exit code 1 when a process fell silent.
-#include <arpa/inet.h>
 #include <poll.h>
 
 #include <cstdio>
@@ -57,10 +56,13 @@ std::vector<std::unique_ptr<Port>> ports_of(const EnsembleConfig& config, const 
   both("mount", {address, proxy.mount_port});
   both("portmap", {address, proxy.portmap_port});
   if (const std::string link = arguments.text("--link", ""); !link.empty()) {
-    Link way{link, from_hex(arguments.needed("--gateway")), {}};
-    for (const std::string& source : parts_of(arguments.needed("--sources"))) {
-      way.sources.push_back(ntohl(inet_addr(source.c_str())));
-    }
+    Link way{.name = link,
+             .gateway = from_hex(arguments.needed("--gateway")),
+             .sources = {},
+             .v4 = address,
+             .v6 = proxy.address_of(false)};
+    for (const std::string& source : parts_of(arguments.needed("--sources")))
+      way.sources.push_back(parse_address(source).value());
     ports.push_back(frame_port("frames", {address, proxy.nfs_port}, maker, way));
   }
   return ports;

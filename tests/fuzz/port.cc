@@ -143,8 +143,10 @@ class FramePort : public UdpPort {
   void send(const Case& one) override {
     std::string frame = link_.gateway + own_;
     if (one.number % 16 == 0) frame += std::string("\x81\x00\x00\x05", 4);
-    frame += one.number % 64 == 1 ? std::string("\x86\xdd", 2) : std::string("\x08\x00", 2);
-    frame += maker_.packet(one, link_.sources[one.number / 3 % link_.sources.size()], to_.ipv4);
+    const IpAddress source = link_.sources[one.number / 3 % link_.sources.size()];
+    const bool says_v4 = source.is_v4() != (one.number % 64 == 1);  // not always what it is
+    frame += says_v4 ? std::string("\x08\x00", 2) : std::string("\x86\xdd", 2);
+    frame += maker_.packet(one, source, source.is_v4() ? link_.v4 : link_.v6);
     if (one.number % 32 == 2) frame.resize(std::max<std::size_t>(ETH_HLEN, frame.size() - one.number % 28));
     (void)::send(raw_.get(), frame.data(), frame.size(), 0);
   }

@@ -74,12 +74,12 @@ class Port {
 std::unique_ptr<Port> tcp_port(std::string name, Address to, const CaseMaker& maker,
                                const rpc::KeyRing* keys);
 std::unique_ptr<Port> udp_port(std::string name, Address to, const CaseMaker& maker);
-// Frames by `link` to the hardware address of the way there; NULL calls by a socket. `sources`: addresses to
-// send as.
+// Frames by `link` to the hardware address of the way there; NULL calls by a socket.
 struct Link {
   std::string name;
-  std::string gateway;  // six bytes
-  std::vector<std::uint32_t> sources;
+  std::string gateway;             // six bytes
+  std::vector<IpAddress> sources;  // addresses to send as, of either family
+  IpAddress v4, v6;                // of the other side
 };
 std::unique_ptr<Port> frame_port(std::string name, Address to, const CaseMaker& maker, const Link& link);
 
