@@ -98,8 +98,6 @@ add_library(slice_test_options INTERFACE)
 if(SLICE_SANITIZE MATCHES "undefined")
   target_compile_options(slice_test_options INTERFACE -fno-sanitize=undefined)
 endif()
-# A release's libraries have both forms of code, for slice-hostd (hostd/CMakeLists.txt).
-set(SLICE_BOTH_FORMS $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-flto=thin> $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-ffat-lto-objects>)
 slice_precompiled(slice_test_headers HEADERS ${SLICE_USUAL_HEADERS} gtest/gtest.h gmock/gmock.h FLAGS ${SLICE_TEST_FLAGS})
 
 # As tests are compiled.
@@ -109,8 +107,8 @@ function(slice_compile_as_test name)
 endfunction()
 
 # slice_library(NAME [TOOL|FOR_TESTS] SOURCES a.cc b.cc DEPS other_folder_libs...)
-# Without SOURCES it is a library of headers. TOOL: no client waits for it, so it is optimized in a release alone, and is no part of
-# slice-hostd. FOR_TESTS: it is not optimized in a release either.
+# Without SOURCES it is a library of headers. TOOL: no client waits for it, so it is optimized in a release alone. FOR_TESTS: it is
+# not optimized in a release either.
 function(slice_library name)
   cmake_parse_arguments(A "TOOL;FOR_TESTS" "" "SOURCES;DEPS" ${ARGN})
   if(A_SOURCES)
@@ -120,9 +118,6 @@ function(slice_library name)
       slice_compile_as_test(${name})
     else()
       slice_use_precompiled(${name} slice_headers)
-    endif()
-    if(NOT A_FOR_TESTS AND NOT A_TOOL)
-      target_compile_options(${name} PRIVATE ${SLICE_BOTH_FORMS})
     endif()
   else()
     add_library(${name} INTERFACE)

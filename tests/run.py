@@ -6,7 +6,7 @@ stock kernels, with the release build that users have), tidy (clang-tidy), asan 
 simulations, under AddressSanitizer and UBSan), tsan (unit tests of what threads share under ThreadSanitizer), docs (the
 commands that the documents show). A test case is one GoogleTest case, or one ctest entry that is no GoogleTest program.
 Skipped cases are listed by name. While tests of the stage processes wait, what the later ones need is made beside them,
-with the processor time that is left over."""
+with the processor time that is left over; and the documents' commands run beside unit tests."""
 
 import argparse
 import concurrent.futures
@@ -31,6 +31,7 @@ CHECKS = [  # of the sources alone, seconds each
     ("metrics in documents (tests/docs/check_metrics.py)", "tests/docs/check_metrics.py"),
 ]
 STAGES = ["format", "processes", "tidy", "asan", "tsan", "docs"]
+PACKAGES = ["run", "etcd", "page", "test"]  # uses (deploy/packages.txt) of those that tests need besides what compiles them
 PROCESSES = "cluster|ext4|interop|kernels|packages|packet|plain"  # ctest labels
 JUNIT, SAID = "ctest.junit", "ctest.txt"
 LONGEST = 12  # tests that are named, of a run of ctest
@@ -91,22 +92,37 @@ class Ahead:
     """What later stages need, done one after another beside the tests of an earlier one. What was not begun is done when it is asked for."""
 
     # By the stage, and what of it; each with `given` and the words before a command.
-    WORK = {"asan": lambda _, before: build("asan", "sanitized_tests", before=before),
+    WORK = {"processes": lambda _, before: build("release", "process_tests", before=before),
+            "asan": lambda _, before: build("asan", "sanitized_tests", before=before),
             "tidy": lambda _, before: look_at_release("tests/tidy/tidy.py", before),
             "tsan": lambda _, before: build("tsan", "threaded_tests", before=before),
             # Documents show the programs; and that benchmarks could be made is seen beside it.
             "docs": lambda _, before: look_at_release("tests/bench/check_compiles.py", before),
-            "asan simulations": lambda given, _: run_ctest("asan", "sim", given.only, says=SAID)}
+            "asan simulations": lambda given, _: run_ctest("asan", "sim", given.only, says=SAID),
+            "documents": lambda _, __: subprocess.run(["python3", "tests/docs/check_docs.py"], cwd=ROOT, stdout=subprocess.PIPE,
+                                                      stderr=subprocess.STDOUT, text=True)}
 
     def __init__(self):
         self.pool = concurrent.futures.ThreadPoolExecutor(max_workers=1)
         self.begun = {}
 
-    def begin(self, given):
-        self.begun = {name: self.pool.submit(work, given, IDLE) for name, work in self.WORK.items() if name.split()[0] in given.stages}
+    def begin(self, given, name, before=()):
+        if name not in self.begun:
+            self.begun[name] = self.pool.submit(self.WORK[name], given, before)
+
+    def begin_others(self, given):
+        for name in self.WORK:
+            if name.split()[0] in given.stages:
+                self.begin(given, name, IDLE)
+
+    def begin_documents(self, given):
+        """Beside unit tests: both wait for much of their time."""
+        if "docs" in given.stages and self.result("docs", given)[0]:
+            self.begin(given, "documents")
 
     def result(self, name, given):
-        return self.begun[name].result() if name in self.begun else self.WORK[name](given, ())
+        self.begin(given, name)
+        return self.begun[name].result()
 
 
 ahead = Ahead()
@@ -167,9 +183,9 @@ def is_built(tally, preset, result):
 
 
 def stage_processes(tally, given):
-    if not is_built(tally, "release", build("release", "process_tests")):
+    if not is_built(tally, "release", ahead.result("processes", given)):
         return
-    ahead.begin(given)
+    ahead.begin_others(given)
     read_results(tally, "release", run_ctest("release", given.labels, given.only, at_once=7))
 
 
@@ -182,6 +198,7 @@ def stage_tidy(tally, given):
 def stage_asan(tally, given):
     if is_built(tally, "asan", ahead.result("asan", given)):
         read_results(tally, "asan", ahead.result("asan simulations", given))
+        ahead.begin_documents(given)
         read_results(tally, "asan", run_ctest("asan", "unit", given.only, at_once=4))  # many wait
 
 
@@ -193,7 +210,8 @@ def stage_tsan(tally, given):
 def stage_docs(tally, given):
     if not is_built(tally, "release", ahead.result("docs", given)):
         return
-    done = subprocess.run(["python3", "tests/docs/check_docs.py"], cwd=ROOT)
+    done = ahead.result("documents", given)
+    print(done.stdout)
     tally.add("documents (tests/docs/check_docs.py)", done.returncode == 0)
 
 
@@ -207,6 +225,11 @@ def main():
     unknown = [stage for stage in given.stages if stage not in STAGES]
     if unknown:
         parser.error(f"no such stage: {', '.join(unknown)}")
+    installing = subprocess.Popen(["./slice", "install", *PACKAGES], cwd=ROOT)
+    if "processes" in given.stages:
+        ahead.begin(given, "processes")  # compilers work while packages are unpacked
+    if installing.wait() != 0:
+        sys.exit("run.py: not all packages that tests need could be installed")
     tally = Tally()
     for stage in given.stages:
         say(stage)
