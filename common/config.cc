@@ -168,24 +168,23 @@ void read_volume(Refusals& refusals, const toml::table& table, VolumeConfig& vol
   if (std::find(path.begin(), path.end(), "..") != path.end()) {
     section.refuse("export", "'{}' has '..' in it: nothing is above the volume", volume.export_path);
   }
-  std::uint64_t unit = section.size("stripe_unit", 64 << 10);
-  if (!is_stripe_unit(unit)) {
+  std::uint64_t unit = section.size("stripe_unit", std::uint64_t{1} << volume.stripe_shift);
+  if (is_stripe_unit(unit)) {
+    volume.stripe_shift = static_cast<std::uint32_t>(std::countr_zero(unit));
+  } else {
     section.refuse("stripe_unit", "{} bytes is not a power of two from 8KiB to 1GiB", unit);
-    unit = 64 << 10;
   }
-  volume.stripe_shift = static_cast<std::uint32_t>(std::countr_zero(unit));
   volume.copies = section.number32("copies", 1, 1);
   if (volume.copies > kMaxCopies) {
     section.refuse("copies", "{}: a file has at most {}", volume.copies, kMaxCopies);
     volume.copies = 1;
   }
   volume.placement = static_cast<Placement>(section.choice("placement", kPlacementNames, 0));
-  volume.threshold = section.size("threshold", 64 << 10);
+  volume.threshold = section.size("threshold", volume.threshold);
   if (volume.threshold > kMaxThreshold) {
     section.refuse("threshold", "{} bytes is over 8MiB", volume.threshold);
-  } else if (volume.threshold % unit != 0) {
-    section.refuse("threshold", "{} bytes is not a multiple of the stripe unit, {} bytes", volume.threshold,
-                   unit);
+  } else if (volume.threshold % kLeastStripeUnit != 0) {
+    section.refuse("threshold", "{} bytes is not a multiple of 8KiB", volume.threshold);
   }
   constexpr std::array<std::string_view, 2> kPolicies{"mkdir-switching", "name-hashing"};
   constexpr std::array<std::string_view, 2> kHashes{"md5", "siphash13"};

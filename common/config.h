@@ -209,9 +209,10 @@ inline constexpr bool is_failover_ms(std::uint32_t ms) {
 }
 inline constexpr std::uint32_t kMostSpinUs = 1000;
 inline constexpr std::uint32_t kMaxCopies = 3;
-// A power of two from 8 KiB, a block of the small-file server, to 1 GiB.
+inline constexpr std::uint64_t kLeastStripeUnit = 8 << 10;  // bytes: a block of the small-file server
+// A power of two from that to 1 GiB.
 constexpr bool is_stripe_unit(std::uint64_t bytes) {
-  return std::has_single_bit(bytes) && bytes >= 8ull << 10 && bytes <= 1ull << 30;
+  return std::has_single_bit(bytes) && bytes >= kLeastStripeUnit && bytes <= 1ull << 30;
 }
 
 // On which storage nodes the stripes of a file go: by the hash of (fileID, stripe), or by free space, as its
@@ -222,9 +223,11 @@ inline constexpr std::array<std::string_view, 2> kPlacementNames{"hash", "free-s
 struct VolumeConfig {
   VolumeId id{1};
   std::string export_path = "/";
-  std::uint64_t threshold = 64 << 10;  // bytes; a multiple of the stripe unit, or 0 (no small-file service)
-  std::uint32_t stripe_shift = 16;     // stripe unit = 1 << stripe_shift bytes
-  std::uint32_t copies = 1;            // of each byte of a new file; over 1: on storage nodes alone
+  std::uint64_t threshold = 64 << 10;  // bytes; a multiple of 8 KiB, or 0 (no small-file service)
+  // Stripe unit = 1 << stripe_shift bytes. A client's 1 MiB is four pieces: less are hardly cheaper, and have
+  // fewer nodes work for one reader (docs/measuring.md, "Stripe units").
+  std::uint32_t stripe_shift = 18;
+  std::uint32_t copies = 1;                // of each byte of a new file; over 1: on storage nodes alone
   Placement placement = Placement::kHash;  // of a new file
   enum class NamePolicy { kMkdirSwitching, kNameHashing } policy = NamePolicy::kMkdirSwitching;
   enum class NameHash { kMd5, kSipHash13 } hash = NameHash::kMd5;

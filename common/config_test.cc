@@ -416,7 +416,7 @@ TEST_F(ConfigTest, RefusesWithFileLineAndReason) {
       {"[volume]", "[volume]\nsize = 1", 4, "[volume] knows no key 'size'"},
       {"[volume]", "[volume]\nmkdir_probability = 1.5", 4, "a number from 0 to 1"},
       {R"("64KiB")", R"("64KB")", 4, "'64KB' is not a size"},
-      {R"("64KiB")", R"("48KiB")", 4, "not a multiple of the stripe unit"},
+      {R"("64KiB")", R"("60KiB")", 4, "not a multiple of 8KiB"},
       {R"("64KiB")", R"("16MiB")", 4, "over 8MiB"},
       {R"("64KiB")", "true", 4, "a string is expected"},
       {R"("64KiB")", "-1", 4, "-1 is not between"},

@@ -2,7 +2,7 @@
 """A whole ensemble on this machine: every host of `ensemble.toml` is a network namespace, joined by veth links to the
 proxy's namespace, which routes between them and the client's namespace and holds the virtual address.
 
-    ensemble.py up [--config FILE] [--directories N] [--storage N] [--policy mkdir-switching|name-hashing] [--probability P] [--copies N]
+    ensemble.py up [--config FILE] [--directories N] [--storage N] [--policy mkdir-switching|name-hashing] [--probability P] [--copies N] [--stripe-unit SIZE]
                    [--managers N --etcd [MEMBERS]] [--ipv6 [clients|all]] [--one-process] [--unprivileged] [--patience SECONDS]
                                         make the namespaces, start every process, wait until all serve; --one-process: all servers are
                                         one slice-hostd on one host, and call each other without sockets; --unprivileged: each process with
@@ -152,10 +152,10 @@ def etcd_members(config):
     return [{"name": f"etcd{number}", "role": "etcd", "address": re.match(r"http://([0-9.]+):", url)[1]} for number, url in enumerate(urls, 1)]
 
 
-def shaped(text, directories=None, storage=None, small_files=None, coordinators=None, managers=None, etcd=None, policy=None, probability=None, copies=None,
+def shaped(text, directories=None, storage=None, small_files=None, coordinators=None, managers=None, etcd=None, policy=None, probability=None, copies=None, stripe_unit=None,
            backing=None, standbys=None, ipv6=None, one_process=None, xdp=None):
     """A template of ensemble.toml with that many servers of each role, added at its end on hosts of their own, that policy for names, and
-    that many copies of new files; etcd: with so many members of it; backing: servers of names, small files and intentions keep what they
+    that many copies of new files, in stripes of that size; etcd: with so many members of it; backing: servers of names, small files and intentions keep what they
     have on so many storage nodes; standbys: and each may run on one more host; one_process: of servers that share a process; xdp: so attached."""
     if (managers or 1) > 1 and not etcd:
         raise Failure(f"--managers {managers}: they share their state: --etcd")
@@ -179,6 +179,8 @@ def shaped(text, directories=None, storage=None, small_files=None, coordinators=
         text = set_volume_key(text, "mkdir_probability", repr(float(probability)))
     if copies is not None:
         text = set_volume_key(text, "copies", str(copies))
+    if stripe_unit is not None:
+        text = set_volume_key(text, "stripe_unit", f'"{stripe_unit}"')
     if standbys and (not backing or one_process):
         raise Failure("--standbys: with --backing, and not with --one-process")
     if backing is not None:
@@ -199,7 +201,7 @@ def in_start_order(servers):
 
 class Ensemble:
     def __init__(self, instance, run_dir, bin_dir, config=None, unprivileged=False, **shape):
-        """`shape`: directories, storage, coordinators, policy, probability, copies, backing, standbys, one_process, xdp, as for shaped()."""
+        """`shape`: directories, storage, coordinators, policy, probability, copies, stripe_unit, backing, standbys, one_process, xdp, as for shaped()."""
         self.instance = instance
         self.shape = shape
         self.dir = pathlib.Path(run_dir).resolve() / instance
@@ -525,6 +527,7 @@ def main():
     parser.add_argument("--policy", choices=["mkdir-switching", "name-hashing"], help="for names (default: the template's)")
     parser.add_argument("--probability", type=float, help="mkdir switching: the share of new directories that go to another site")
     parser.add_argument("--copies", type=int, help="on how many storage nodes each byte of a new file is (default: the template's, 1)")
+    parser.add_argument("--stripe-unit", metavar="SIZE", help="of new files' bytes on one storage node, as 64KiB (default: the template's, 256KiB)")
     parser.add_argument("--backing", type=int, metavar="COPIES", help="directory servers, small-file servers and coordinators keep what they have on "
                         "so many storage nodes each")
     parser.add_argument("--standbys", action="store_true", help="with --backing: each of them has a process on a second host, which stands by for it")
@@ -542,8 +545,8 @@ def main():
         return 0
     ensemble = Ensemble(given.instance, given.run_dir, given.bin, given.config, directories=given.directories, storage=given.storage,
                         small_files=given.small_files, coordinators=given.coordinators, managers=given.managers, etcd=given.etcd,
-                        policy=given.policy, probability=given.probability, copies=given.copies, backing=given.backing, standbys=given.standbys, ipv6=given.ipv6, one_process=given.one_process, xdp=given.xdp,
-                        unprivileged=given.unprivileged)
+                        policy=given.policy, probability=given.probability, copies=given.copies, stripe_unit=given.stripe_unit, backing=given.backing,
+                        standbys=given.standbys, ipv6=given.ipv6, one_process=given.one_process, xdp=given.xdp, unprivileged=given.unprivileged)
     try:
         if given.verb == "up":
             ensemble.up(given.patience)

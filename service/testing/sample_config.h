@@ -28,6 +28,7 @@ inline EnsembleConfig sample_config() {
   config.ensemble_key = {1, 2, 3, 4};
   config.handle_key = {5, 6, 7, 8};
   config.name_key = {9, 10};
+  config.volume.stripe_shift = 16;  // some hundred KiB have several stripes
   config.volume.mkdir_probability = 1;
   config.proxy.virtual_address = 0x0a4d0001;
   config.exports.push_back(

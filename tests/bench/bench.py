@@ -75,7 +75,7 @@ def ensemble(options, folder, config=None, instance="bench", **shape):
     """A context: an ensemble of its own, after the template `config`, shaped as `ensemble.py up --help` says. `instance`: another where several are
     up at a time."""
     return targets.Slice(instance=f"{instance}{os.getpid()}", run_dir=folder, bin_dir=options.build / "bin", own=True, config=config,
-                         shape=shape)
+                         shape={"stripe_unit": None, **shape})
 
 
 class Reach(typing.NamedTuple):
@@ -101,7 +101,7 @@ def start(system, options, folder, until):
         target = PEERS[system](folder / system, cpus=SERVER_CPU)
     else:
         target = targets.Slice(f"{system.replace('_', '')}{os.getpid()}", folder, options.build / "bin", own=True,
-                               config=all_covered(folder) if system == "slice_all" else None, shape={"one_process": system == "slice_one"})
+                               config=all_covered(folder) if system == "slice_all" else None, shape={"stripe_unit": None, "one_process": system == "slice_one"})
     return pinned(reach(until.enter_context(target)))
 
 

@@ -34,9 +34,10 @@ class Slice:
     """An ensemble of deploy/local/ensemble.py: one that is up, or with `own` one brought up here and taken away after."""
 
     name = "slice"
+    STRIPE_UNIT = "64KiB"  # suites' files of some hundred KiB have stripes on several storage nodes then
 
     def __init__(self, instance="local", run_dir=None, bin_dir=None, own=False, config=None, shape=None):
-        """shape: what `ensemble.py up` is told besides, as {"directories": 4, "policy": "name-hashing"}."""
+        """shape: what `ensemble.py up` is told besides, as {"directories": 4, "policy": "name-hashing"}; "stripe_unit": None is that which users have."""
         self.command = [sys.executable, str(ROOT / "deploy/local/ensemble.py")]
         self.run_dir, self.bin_dir = pathlib.Path(run_dir or ROOT / "run"), pathlib.Path(bin_dir or ROOT / "build/release/bin")
         self.settings = ["--instance", instance, "--run-dir", str(self.run_dir), "--bin", str(self.bin_dir)]
@@ -44,7 +45,7 @@ class Slice:
             self.settings += ["--config", str(config)]
         self.own, self.instance = own, instance
         self.shape = []
-        for key, value in (shape or {}).items():
+        for key, value in {"stripe_unit": self.STRIPE_UNIT, **(shape or {})}.items():
             flag = f"--{key.replace('_', '-')}"
             self.shape += [] if value in (None, False) else [flag] if value is True else [flag, str(value)]
         self.export, self.port, self.mount_port = "/", 2049, 20048
