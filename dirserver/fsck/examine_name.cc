@@ -1,6 +1,7 @@
 // One name cell: each of its names against its directory, its place and its target.
 #include "dirserver/fsck/examine.h"
 #include "dirserver/fsck/keys.h"
+#include "dirserver/fsck/table.h"
 
 namespace slice::dirserver::fsck {
 namespace {
@@ -68,6 +69,11 @@ Task<Result<Verdict>> Examiner::name(std::string key) {
                                             fmt::format("it is in a {}", type_text(cell->self.type))));
     } else if (cell) {
       check_placement(entry, key, cell->self.cell, verdict);
+      if (!may_be_in(cell->self.tree, entry.target)) {
+        verdict.findings.push_back(about_name(Kind::kTree, key, entry,
+                                              fmt::format("it is of tree {}, in a directory of tree {}",
+                                                          entry.target.tree.value, cell->self.tree.value)));
+      }
     }
     if (bad_name(entry.name) || bucket.find(entry.name) != &entry) {
       verdict.findings.push_back(about_name(

@@ -10,10 +10,10 @@ namespace slice::dirserver::fsck {
 namespace {
 
 constexpr std::array<std::string_view, kKinds> kKindNames{
-    "dangling",   "wrong-target", "no-directory", "misplaced", "bad-name",   "orphan",    "names",
-    "link-count", "parent",       "entries",      "part",      "known-part", "cycle",     "reclaim",
-    "locks",      "truncation",   "sequence",     "duplicate", "root",       "intention", "site-twice",
-    "corrupt",    "unreadable",   "lost-bytes",   "nameless",  "stray",      "unfinished"};
+    "dangling",   "wrong-target", "no-directory", "misplaced",  "bad-name",  "orphan",     "names",
+    "link-count", "parent",       "tree",         "entries",    "part",      "known-part", "cycle",
+    "reclaim",    "locks",        "truncation",   "sequence",   "duplicate", "root",       "intention",
+    "site-twice", "corrupt",      "unreadable",   "lost-bytes", "nameless",  "stray",      "unfinished"};
 
 }  // namespace
 

@@ -24,6 +24,7 @@ enum class Kind : std::uint8_t {
   kNames,        // a directory with more than one name; a root with any
   kLinkCount,    // nlink
   kParent,       // a directory whose ".." is not where its name is
+  kTree,         // a name of another tree than its directory's, and no tree's own directory
   kEntries,      // a directory's number of names
   kPart,         // a part cell, or one that is missing
   kKnownPart,    // what the directory's own site knows of a part

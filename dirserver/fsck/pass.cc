@@ -238,7 +238,8 @@ void Pass::take_names(const wire::ScanCell& cell, Group& group) {
       if (group.entry != nullptr && !odd) {
         CellRef directory{home_of(group.directory), group.directory, group.entry->generation};
         NamePlace place = seams_.placement.place(directory, name.name);
-        odd = place.site != site_of(cell.key) || place.position != position_in(cell.key);
+        odd = place.site != site_of(cell.key) || place.position != position_in(cell.key) ||
+              !may_be_in(group.entry->tree, name.target);
       }
     }
     if (mine(name.target.cell.fileid) && !check_target(name, group.directory)) odd = true;

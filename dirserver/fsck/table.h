@@ -21,6 +21,12 @@ inline std::uint32_t print_of(const Target& target) {
   return static_cast<std::uint32_t>(mix >> 32);
 }
 
+// Whether it can be in a directory of that tree: it is of the same, or the directory of a tree of its own.
+inline bool may_be_in(TreeId tree, const Target& target) {
+  const bool own = target.type == nfs3::FileType::kDirectory && target.tree != TreeId{};
+  return target.tree == tree || own;
+}
+
 struct FileEntry {
   FileId file;
   std::uint32_t print = 0;
@@ -41,6 +47,7 @@ struct DirectoryEntry {
   std::uint32_t generation = 0;
   std::uint32_t nlink = 0;
   std::uint32_t names = 0;
+  TreeId tree;
 };
 
 class Table {
@@ -54,7 +61,8 @@ class Table {
                               .entries = cell.entries,
                               .print = print_of(self),
                               .generation = self.cell.generation,
-                              .nlink = cell.nlink});
+                              .nlink = cell.nlink,
+                              .tree = self.tree});
     } else {
       files_.push_back({.file = self.cell.fileid,
                         .print = print_of(self),
