@@ -72,13 +72,10 @@ Status Front::listen() {
 
 Status Front::show_metrics() {
   if (!options_.metrics) return {};
-  page_ = std::make_unique<service::MetricsPage>(
-      loop_, metrics_,
-      service::MetricsPage::Hooks{.takes = [](IpAddress) { return true; },
-                                  .refresh = [] {},
-                                  .waits_for = [this] { return std::string(nbd_ ? "" : "the manager"); }});
-  auto bound = page_->listen(*options_.metrics);
-  if (!bound) return slice::fail(std::move(bound.error()));
+  auto page = service::MetricsPage::open(loop_, metrics_, *options_.metrics,
+                                         [this] { return std::string(nbd_ ? "" : "the manager"); });
+  if (!page) return slice::fail(std::move(page.error()));
+  page_ = std::move(*page);
   return {};
 }
 

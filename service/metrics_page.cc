@@ -24,6 +24,17 @@ MetricsPage::MetricsPage(rpc::EpollLoop& loop, Metrics& metrics, Hooks hooks)
       listener_(loop, metrics,
                 {.takes = hooks_.takes, .page = [this](std::string_view path) { return page(path); }}) {}
 
+Result<std::unique_ptr<MetricsPage>> MetricsPage::open(rpc::EpollLoop& loop, Metrics& metrics,
+                                                       rpc::Endpoint at,
+                                                       std::function<std::string()> waits_for) {
+  auto page = std::make_unique<MetricsPage>(
+      loop, metrics,
+      Hooks{.takes = [](IpAddress) { return true; }, .refresh = [] {}, .waits_for = std::move(waits_for)});
+  auto bound = page->listen(at);
+  if (!bound) return fail(std::move(bound.error()));
+  return page;
+}
+
 std::shared_ptr<const std::string> MetricsPage::text() {
   const MonoTime now = loop_.now_exactly();
   if (text_ != nullptr && now - made_at_ < kTextIsGood) return text_;

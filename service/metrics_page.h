@@ -25,6 +25,10 @@ class MetricsPage {
 
   // Serves from now on; where.
   Result<rpc::Endpoint> listen(rpc::Endpoint at) { return listener_.listen(at); }
+  // One that serves, of a program whose operator has said where: everybody who reaches that may ask.
+  // `waits_for`: as in Hooks. As of Listener::listen().
+  static Result<std::unique_ptr<MetricsPage>> open(rpc::EpollLoop& loop, Metrics& metrics, rpc::Endpoint at,
+                                                   std::function<std::string()> waits_for);
 
  private:
   http::Page page(std::string_view path);

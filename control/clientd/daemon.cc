@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "common/rights.h"
 #include "control/clientd/mounts.h"
+#include "service/metrics_page.h"
 
 namespace slice::clientd {
 namespace {
@@ -40,7 +41,8 @@ sigset_t ending_signals() {
 class Daemon {
  public:
   Daemon(const DaemonOptions& options, Place place, std::uint16_t port)
-      : place_(std::move(place)),
+      : options_(options),
+        place_(std::move(place)),
         port_(port),
         proxy_(
             loop_, metrics_,
@@ -65,12 +67,9 @@ class Daemon {
 
  private:
   static Task<void> begin(Daemon& self, std::function<void()> ready) {
-    if (Status begun = co_await self.proxy_.start(kFirstRoutes); !begun) {
-      log_error("{}", begun.error().message);
-      self.code_ = 1;
-      self.loop_.stop();
-      co_return;
-    }
+    if (Status shown = self.show_metrics(); !shown) co_return self.fail(shown.error());
+    if (Status begun = co_await self.proxy_.start(kFirstRoutes); !begun) co_return self.fail(begun.error());
+    self.serves_ = true;
     log_info("serves this host at 127.0.0.1:{}", self.port_);
     ready();
     MonoTime used = self.loop_.now();
@@ -81,17 +80,33 @@ class Daemon {
       if ((self.ending_ = self.place_.ending())) co_return self.end("nobody uses it");
     }
   }
+  Status show_metrics() {
+    if (!options_.metrics) return {};
+    auto page = service::MetricsPage::open(loop_, metrics_, *options_.metrics,
+                                           [this] { return std::string(serves_ ? "" : "the first routes"); });
+    if (!page) return slice::fail(std::move(page.error()));
+    page_ = std::move(*page);
+    return {};
+  }
+  void fail(const Error& error) {
+    log_error("{}", error.message);
+    code_ = 1;
+    loop_.stop();
+  }
   void end(std::string_view why) {
     log_info("ends: {}", why);
     proxy_.stop();
     loop_.stop();
   }
 
+  const DaemonOptions options_;
   rpc::EpollLoop loop_;
   Metrics metrics_;
   const Place place_;
   const std::uint16_t port_;
   ClientProxy proxy_;
+  std::unique_ptr<service::MetricsPage> page_;
+  bool serves_ = false;
   FileLock ending_;
   int signals_ = -1, code_ = 0;
 };

@@ -3,6 +3,7 @@
 #define SLICE_CONTROL_CLIENTD_DAEMON_H
 
 #include <functional>
+#include <optional>
 
 #include "control/clientd/place.h"
 
@@ -12,6 +13,7 @@ struct DaemonOptions {
   Server server;
   std::filesystem::path folder = "/run/slice-client";
   std::size_t threads = 1;
+  std::optional<rpc::Endpoint> metrics;  // of a page for Prometheus
 };
 
 // Serves until SIGTERM, or until nobody has used it for two minutes. `ready`: called when it serves. The exit

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   if (auto code = proxy::run_guard(argc, argv)) return *code;
   if (std::filesystem::path(argv[0]).filename() == "mount.slice") return mount_slice(argc, argv);
   DaemonOptions options;
-  std::string server;
+  std::string server, metrics;
   cli::Program app(
       "slice-clientd: on a client's host, sends each request of its mounts to the server that has it");
   app.add_option("server", server, "the virtual server: ADDRESS[:PORT[:MOUNTPORT]]").required();
@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   app.add_option("--folder", options.folder,
                  "where it keeps its port, and log, until the host is booted again")
       .capture_default();
+  app.add_option("--metrics", metrics, "ADDRESS:PORT of a page for Prometheus (docs/metrics.md)");
   app.footer(
       "mount -t slice SERVER:/PATH FOLDER starts it, and it ends by itself when nothing is mounted from it.\n"
       "Exit codes: 0 ended; 1 failed, or one runs already; 2 wrong usage.");
@@ -36,6 +37,14 @@ int main(int argc, char** argv) {
     return kBadUsage;
   }
   options.server = *parsed;
+  if (!metrics.empty()) {
+    auto at = rpc::parse_endpoint(metrics);
+    if (!at) {
+      log_error("{}", at.error().message);
+      return kBadUsage;
+    }
+    options.metrics = *at;
+  }
   auto notify = service::Notify::from_environment();
   return serve(options, [&notify] { notify.ready(); });
 }

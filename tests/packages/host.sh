@@ -39,10 +39,14 @@ slice-load --server fd77::1 --mount-port 20048 --rate 20 --clients 1 --warm-up 0
 expect "and one over IPv6" $? 0
 
 # A client's proxy, as mount.slice starts it.
+echo 'SLICE_CLIENTD_OPTIONS="--metrics 127.0.0.1:9049"' > /etc/default/slice-clientd
 systemctl start slice-client@10.77.0.1  # waits until it is ready
 expect "a client's proxy is active" "$(systemctl is-active slice-client@10.77.0.1)" active
 port=$(cat /run/slice-client/10.77.0.1.port)
 expect "it listens to this host alone" "$(ss -Hltn "sport = :$port" | awk '{print $4}')" "127.0.0.1:$port"
+page='exec 3<>/dev/tcp/127.0.0.1/9049; printf "GET $0 HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n" >&3; cat <&3'
+expect "it serves, says its page" "$(bash -c "$page" /-/ready | tail -n 1)" ready
+expect "which tells what it asked for" "$(bash -c "$page" /metrics | grep -c '^slice_client_routes_asked_total [1-9]')" 1
 kill -9 "$(has slice-client@10.77.0.1 MainPID)"
 becomes slice-client@10.77.0.1 NRestarts 1
 becomes slice-client@10.77.0.1 ActiveState active

@@ -56,7 +56,7 @@ TEST_P(SimulationTest, WhatClientsSawIsExplained) {
 }
 
 TEST_P(SimulationTest, TheSameSeedIsTheSameRun) {
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kFewSeeds; ++seed) {
     std::vector<std::string> first, second;
     SimulationResult one =
         simulate(options_of(GetParam(), seed), [&](std::string_view line) { first.emplace_back(line); });
@@ -83,7 +83,7 @@ TEST_P(SimulationTest, HoursGoOn) {
 // How many of some runs fail, where `tamper` changes what is on its way.
 unsigned failures_with(const Ensemble& ensemble, const SimNetwork::Tamper& tamper) {
   unsigned failures = 0;
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kWrongSeeds; ++seed) {
     SimulationOptions options = options_of(ensemble, seed);
     options.tamper = tamper;
     if (!simulate(options).failure.empty()) ++failures;
@@ -107,8 +107,8 @@ TEST_P(SimulationTest, AFalseAnswerIsNoticed) {
     if (load_be<std::uint32_t>(status) != static_cast<std::uint32_t>(nfs3::Status::kNoEnt)) return;
     if (++seen % 10 == 0) store_be(status, static_cast<std::uint32_t>(nfs3::Status::kOk));
   });
-  EXPECT_GT(seen, 20u);
-  EXPECT_GE(failures, 4u);
+  EXPECT_GT(seen, 2 * kWrongSeeds);
+  EXPECT_GE(failures, kNoticed);
 }
 
 // Calls that the server takes for others, so that a client's retransmission is carried out once more.
@@ -117,7 +117,7 @@ TEST_P(SimulationTest, ACallCarriedOutTwiceIsNoticed) {
   unsigned failures = failures_with(GetParam(), [&](rpc::Endpoint from, rpc::Endpoint, Buffer& bytes) {
     if (client(from) && ++calls % 20 == 0) bytes.data()[0] ^= 0x80;
   });
-  EXPECT_GE(failures, 4u);
+  EXPECT_GE(failures, kNoticed);
 }
 
 // Copies, and how stripes are placed.
@@ -156,8 +156,8 @@ TEST_P(ByteSimulationTest, HoursGoOn) {
 
 // A server that answers a READ with a byte that was never written.
 TEST_P(ByteSimulationTest, AWrongByteIsNoticed) {
-  unsigned noticed = 0;
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+  std::uint64_t noticed = 0;
+  for (std::uint64_t seed = 1; seed <= kFewSeeds; ++seed) {
     SimulationOptions given = options(seed);
     given.tamper = [](rpc::Endpoint, rpc::Endpoint to, Buffer& bytes) {
       constexpr std::uint32_t kClients = 0x0a4d0100;
@@ -165,7 +165,7 @@ TEST_P(ByteSimulationTest, AWrongByteIsNoticed) {
     };
     noticed += simulate_bytes(given).failure.empty() ? 0 : 1;
   }
-  EXPECT_EQ(noticed, 5u);
+  EXPECT_EQ(noticed, kFewSeeds);
 }
 
 // Clients that call proxies: how many, and of which name-space policy, or where bytes are.
@@ -309,7 +309,7 @@ TEST(WrongProxyTest, AResendThatForgetsTheFirstAnswerIsNoticed) {
   constexpr std::size_t kClientAt = 12, kXidAt = 20;  // docs/formats/auth-slice.md
   configure_log("sim", LogLevel::kError);
   unsigned changed = 0, failures = 0;
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kWrongSeeds; ++seed) {
     SimulationOptions given = options_of({2, Policy::kMkdirSwitching, 0.5}, seed);
     given.ensemble.proxies = 2;
     std::set<std::pair<std::uint32_t, std::uint32_t>> sent;
@@ -325,8 +325,8 @@ TEST(WrongProxyTest, AResendThatForgetsTheFirstAnswerIsNoticed) {
     };
     failures += simulate(given).failure.empty() ? 0 : 1;
   }
-  EXPECT_GT(changed, 10u);
-  EXPECT_GE(failures, 4u);
+  EXPECT_GT(changed, kWrongSeeds);
+  EXPECT_GE(failures, kNoticed);
 }
 
 // A proxy that joins the answers to the pieces of a WRITE with the largest of their verifiers: where a server
