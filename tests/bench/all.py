@@ -44,6 +44,7 @@ SHORT = {
     "locks": ["--rounds", "1", "--seconds", "0.5", "--trials", "1", "--systems", "slice", "--on", "tmpfs"],
     "table2": ["--nodes", "1,2", "--seconds", "1"],
     "grow": ["--nodes", "2,3", "--clients", "4", "--megabytes", "8", "--seconds", "2"],
+    "client-proxy": ["--rounds", "1", "--only", "getattr,read_8k"],
     "units": ["--units", "64KiB,1MiB", "--rounds", "1"],
     "backing": ["--on", "tmpfs", "--rounds", "1", "--seconds", "1", "--processes", "2", "--objects", "40"],
     "failover": ["--trials", "1", "--ways", "planned", "--servers", "dir1,sharer"],

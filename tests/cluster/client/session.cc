@@ -53,6 +53,7 @@ std::string Arguments::needed(const std::string& name) const {
 Settings settings_from(const Arguments& arguments) {
   Settings settings;
   settings.server = arguments.needed("--server");
+  settings.mount_server = arguments.text("--mount-server", settings.server);
   settings.path = arguments.text("--export", "/");
   settings.port = static_cast<std::uint16_t>(arguments.number("--port", 2049));
   settings.mount_port = static_cast<std::uint16_t>(arguments.number("--mount-port", 20048));
@@ -79,13 +80,14 @@ ConnectionOptions Session::nfs_options(Credential credential) const {
 
 ConnectionOptions Session::mount_options() const {
   ConnectionOptions options = nfs_options({});
+  options.server = settings_.mount_server;
   options.port = settings_.mount_port;
   return options;
 }
 
 Session::Session(const Settings& settings, const std::string& folder)
     : settings_(settings),
-      root_(mount_root(nfs_options({}), settings.mount_port, settings.path)),
+      root_(mount_root(mount_options(), settings.mount_port, settings.path)),
       nfs_(nfs_options({})),
       name_(folder) {
   LOOKUP3args look{in_folder(root_, name_)};

@@ -32,13 +32,14 @@ class Arguments {
 
 // Which volume, and how to reach it.
 struct Settings {
-  std::string server, path = "/";
+  std::string server, mount_server, path = "/";
   std::uint16_t port = 2049, mount_port = 20048;
   Transport transport = Transport::kTcp;
   double patience = 60;
 };
 
-// --server A [--export PATH] [--port N] [--mount-port N] [--transport tcp|udp] [--patience S]
+// --server A [--mount-server A] [--export PATH] [--port N] [--mount-port N] [--transport tcp|udp] [--patience
+// S]
 Settings settings_from(const Arguments& arguments);
 
 // How long a load goes on: [--seconds N] [--while FILE], not longer than that file is there.
