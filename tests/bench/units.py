@@ -32,7 +32,8 @@ def main():
     parser.add_argument("--outstanding", type=int, default=16)
     options = parser.parse_args()
     with bench.scratch(options) as folder, contextlib.ExitStack() as until:
-        runs = {name: [] for name in (reach := start(options, folder, until))}
+        reach = start(options, folder, until)
+        runs = {name: [] for name in reach}
         for turn in range(options.rounds):
             bench.say(f"round {turn + 1} of {options.rounds}")
             for name, at in reach.items():
