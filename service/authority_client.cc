@@ -103,10 +103,10 @@ void fold(KnownFile& known, const Untold& untold) {
 
 class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(ServiceContext& context, Stored stored, std::size_t max_entries)
+  Impl(ServiceContext& context, Stored stored, std::size_t most)
       : context_(context),
         stored_(std::move(stored)),
-        max_entries_(std::max<std::size_t>(max_entries, 1)),
+        most_(std::max<std::size_t>(most, 1)),
         fetches_(context.metrics.counter(
             "authority_fetches_total",
             "attributes asked of a directory server; of a directory server, answered")),
@@ -244,7 +244,7 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   // stay, so the bound may be exceeded by those.
   void evict() {
     std::size_t tries = 8;
-    while (entries_.size() > max_entries_ && tries-- > 0) {
+    while (entries_.size() > most_ && tries-- > 0) {
       auto oldest = std::prev(entries_.end());
       if (oldest == entries_.begin()) return;
       if (std::exchange(oldest->used, false) || oldest->busy()) {
@@ -473,7 +473,7 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
 
   ServiceContext& context_;
   Stored stored_;
-  std::size_t max_entries_;
+  const std::size_t most_;
   std::list<Entry> entries_;  // the newest first, and those with a second chance
   tsl::robin_map<FileId, std::list<Entry>::iterator, MixedHash<FileId>> by_file_;
   std::deque<std::pair<MonoTime, Entry*>> queue_;  // by time: every one waits equally long
@@ -489,8 +489,10 @@ class AuthorityClient::Impl : public std::enable_shared_from_this<Impl> {
   QuotaRooms rooms_;
 };
 
-AuthorityClient::AuthorityClient(ServiceContext& context, Stored stored, std::size_t max_entries)
-    : impl_(std::make_shared<Impl>(context, std::move(stored), max_entries)) {}
+AuthorityClient::AuthorityClient(ServiceContext& context, Stored stored, std::optional<std::size_t> most)
+    : impl_(std::make_shared<Impl>(
+          context, std::move(stored),
+          most.value_or(std::max<std::size_t>(context.self.cache_bytes / kCacheOfAFile, kLeastFiles)))) {}
 AuthorityClient::~AuthorityClient() {
   impl_->end();
 }

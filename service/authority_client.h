@@ -36,7 +36,11 @@ class AuthorityClient {
   // How many bytes of a file this server stores now, holes not counted; nothing where it does not know. Told
   // with everything else, and asked as long as the client lives.
   using Stored = std::function<std::optional<std::uint64_t>(const routing::FileHandle&)>;
-  explicit AuthorityClient(ServiceContext& context, Stored stored = {}, std::size_t max_entries = 65536);
+  // One file's attributes are kept for so many bytes of the server's `cache`: 65,536 where it has 256 MiB.
+  static constexpr std::uint64_t kCacheOfAFile = 4096;
+  static constexpr std::size_t kLeastFiles = 1024;
+  // `most`: files whose attributes are kept; none: as above. More where all of these are in use.
+  explicit AuthorityClient(ServiceContext& context, Stored stored = {}, std::optional<std::size_t> most = {});
   ~AuthorityClient();
 
   enum class Freshness {
