@@ -218,7 +218,7 @@ TEST_P(CheckerTest, ParentThatIsAnother) {
 
 // As a name says, and the cell that it points to.
 TEST_P(CheckerTest, NameOfAnotherTreeThanItsDirectory) {
-  const FileId file = volume_.create(docs_, "file"), own = volume_.mkdir(docs_, "own"),
+  const FileId strange = volume_.create(docs_, "strange"), own = volume_.mkdir(docs_, "own"),
                below = volume_.create(own, "below");
   const auto set_tree = [&](FileId of, FileId in, const char* name, std::uint16_t tree) {
     volume_.entry(in, name).target.tree = volume_.cell(of).self.tree = TreeId{tree};
@@ -226,10 +226,10 @@ TEST_P(CheckerTest, NameOfAnotherTreeThanItsDirectory) {
   set_tree(own, docs_, "own", 3);
   set_tree(below, own, "below", 3);
   EXPECT_THAT(found(), IsEmpty()) << "a tree's own directory is in one of another";
-  set_tree(file, docs_, "file", 3);
+  set_tree(strange, docs_, "strange", 3);
   set_tree(below, own, "below", 0);
   EXPECT_THAT(found(),
-              UnorderedElementsAre(text(Kind::kTree, docs_, "file"), text(Kind::kTree, own, "below")));
+              UnorderedElementsAre(text(Kind::kTree, docs_, "strange"), text(Kind::kTree, own, "below")));
 }
 
 TEST_P(CheckerTest, CycleThatTheRootDoesNotLeadTo) {
