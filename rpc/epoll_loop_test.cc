@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <functional>
 #include <string>
@@ -89,6 +90,29 @@ TEST(EpollLoop, ARoundEndsWithWhatIsWantedAlone) {
   EXPECT_EQ(ended, (std::vector<std::string>{"first second", "", "again", "again", "", ""}));
 }
 
+constexpr int kSeldomTicks = 200;
+
+// Processor time of ticks 2 ms apart, which no looking comes to; the least of three times.
+Duration cost_of_seldom_ticks(EpollLoop& loop) {
+  const auto used = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return Duration(time.tv_sec * 1'000'000'000 + time.tv_nsec);
+  };
+  Duration least = Duration::max();
+  for (int round = 0; round < 3; ++round) {
+    int left = kSeldomTicks;
+    std::function<void()> seldom = [&] {
+      if (--left > 0) loop.after(2ms, seldom);
+    };
+    loop.post(seldom);
+    const Duration before = used();
+    EXPECT_TRUE(loop.run_until([&] { return left == 0; }, 60s));
+    least = std::min(least, used() - before);
+  }
+  return least;
+}
+
 // What comes while it looks is served, timers come when they are due, and a sleep that nothing ends early is
 // none for a processor: looking that finds nothing is given up.
 TEST(EpollLoop, LooksBeforeItSleepsAsLongAsThatPays) {
@@ -104,20 +128,10 @@ TEST(EpollLoop, LooksBeforeItSleepsAsLongAsThatPays) {
   loop.after(300us, [&] { late = true; });
   ASSERT_TRUE(loop.run_until([&] { return late; }, 5s));
 
-  const auto used = [] {
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return Duration(time.tv_sec * 1'000'000'000 + time.tv_nsec);
-  };
-  int ticks = 0;
-  std::function<void()> seldom = [&] {
-    ++ticks;
-    loop.after(2ms, seldom);
-  };
-  loop.post(seldom);
-  const Duration before = used();
-  ASSERT_TRUE(loop.run_until([&] { return ticks == 200; }, 60s));
-  EXPECT_LT(used() - before, 200 * 100us) << "it looks for 200 us each time";
+  // Beside one that never looks, whose ticks cost what they do on this machine now.
+  EpollLoop sleeper;
+  const Duration slept = cost_of_seldom_ticks(sleeper);
+  EXPECT_LT(cost_of_seldom_ticks(loop), slept + kSeldomTicks * 100us) << "it looks for 200 us each time";
 }
 
 }  // namespace

