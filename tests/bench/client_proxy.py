@@ -57,7 +57,7 @@ def measure(options, at):
 
 def figures_of(operation, said):
     """(operations a second, processor us of the ensemble, of slice-clientd)"""
-    used = {process: ops.median_of(said, operation, "processor_us", process) for process in said[0][operation]["processor_us"]}
+    used = ops.processor_us(said, operation)
     own = used.pop(OWN, 0.0)
     return ops.median_of(said, operation, "per_second"), sum(used.values()), own
 

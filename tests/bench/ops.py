@@ -47,6 +47,11 @@ def median_of(runs, *path):
     return statistics.median(values)
 
 
+def processor_us(runs, operation):
+    """{process: medians of what it used for one}"""
+    return {process: median_of(runs, operation, "processor_us", process) for process in runs[0][operation]["processor_us"]}
+
+
 def large_units(folder):
     """The local ensemble with stripe unit and threshold of 1 MiB."""
     text = (bench.ROOT / "deploy/local/ensemble.toml").read_text()
@@ -71,13 +76,10 @@ def compare(options, kind, folder, figures):
         for name, their_runs in runs.items():
             rates[name] = median_of(their_runs, operation, key)
             figures.append(bench.figure(f"{begin}{name}_{operation}", unit, rates[name]))
-            total = 0.0
-            for process in their_runs[0][operation]["processor_us"]:
-                used = median_of(their_runs, operation, "processor_us", process)
-                total += used
-                figures.append(bench.figure(f"{begin}{name}_{operation}_cpu_{process}", "us/op", used))
-            figures.append(bench.figure(f"{begin}{name}_{operation}_cpu_total", "us/op", total))
-            totals[name] = total
+            used = processor_us(their_runs, operation)
+            figures += [bench.figure(f"{begin}{name}_{operation}_cpu_{process}", "us/op", us) for process, us in used.items()]
+            totals[name] = sum(used.values())
+            figures.append(bench.figure(f"{begin}{name}_{operation}_cpu_total", "us/op", totals[name]))
         for name, base in bench.pairs(systems):
             figures.append(bench.figure(f"{begin}{name}_over_{base}_{operation}", "ratio", rates[name] / rates[base]))
             figures.append(bench.figure(f"{begin}{name}_over_{base}_{operation}_cpu", "ratio", totals[name] / totals[base]))

@@ -44,7 +44,7 @@ def main():
         row = [name.replace("_", ", ")]
         for operation in OPERATIONS:
             rate = ops.median_of(said, operation, "MB_per_second")
-            cost = sum(ops.median_of(said, operation, "processor_us", process) for process in said[0][operation]["processor_us"])
+            cost = sum(ops.processor_us(said, operation).values())
             base.setdefault(operation, (rate, cost))  # Ganesha is the first
             ratios = rate / base[operation][0], cost / base[operation][1]
             row += [f"{rate:.0f}", f"{ratios[0]:.2f}", f"{cost:.0f}", f"{ratios[1]:.2f}"]
