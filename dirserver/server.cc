@@ -70,6 +70,10 @@ std::uint64_t DirectoryServer::objects() const {
   return volume_ ? volume_->cells.objects().value_or(0) : 0;
 }
 
+const UsageCount& DirectoryServer::usage() const {
+  return volume_->cells.usage();
+}
+
 void DirectoryServer::settings_changed() {
   store_->set_min_free(min_free(context_));
   volume_->settings_changed();

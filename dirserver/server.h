@@ -12,6 +12,7 @@
 #include "dirserver/lock_service.h"
 #include "dirserver/nfs_service.h"
 #include "dirserver/scan_service.h"
+#include "dirserver/store/usage_count.h"
 #include "dirserver/volume.h"
 #include "service/open_store.h"
 #include "service/process.h"
@@ -34,6 +35,8 @@ class DirectoryServer : public service::Role {
   std::uint64_t objects() const override;
   void refresh_gauges() override;
   void settings_changed() override;
+  // How much everybody has on its sites. Of one that has started.
+  const UsageCount& usage() const;
 
  private:
   service::ServiceContext& context_;

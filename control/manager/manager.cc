@@ -101,7 +101,9 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
     return backing_sets_.claim(args);
   });
   on<wire::BackingMembersArgs>(Procedure::kBackingMembers,
-                               [this](const auto& args) { return backing_sets_.set_members(args); });
+                               [this](const auto& args, rpc::XdrWriter& results) {
+                                 return change_backing_members(args, results);
+                               });
   on<wire::BackingKeepArgs>(Procedure::kBackingKeep,
                             [this](const auto& args) { return backing_sets_.keep(args); });
   on<wire::BackingAdoptArgs>(Procedure::kBackingAdopt,
@@ -262,6 +264,14 @@ bool Manager::is_twice(std::uint32_t server) const {
   const Heard& heard = heard_.at(server);
   return heard.other_at &&
          context_.loop.now() - *heard.other_at <= std::chrono::milliseconds(wire::kMissedHeartbeatMs);
+}
+
+// Not refused before it is known what there is: an owner that is refused ends.
+Task<rpc::Outcome> Manager::change_backing_members(const wire::BackingMembersArgs& args,
+                                                   rpc::XdrWriter& results) {
+  if (survey_) co_return rpc::Outcome::kError;
+  encode(results, co_await backing_sets_.set_members(args));
+  co_return rpc::Outcome::kReply;
 }
 
 Task<rpc::Outcome> Manager::draw(rpc::XdrWriter& results) {

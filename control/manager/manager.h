@@ -83,6 +83,7 @@ class Manager : public service::InternalProgram {
   bool wants_record(const wire::HeartbeatArgs& args);
   // kError while there is a survey: nobody knows.
   Task<rpc::Outcome> draw(rpc::XdrWriter& results);
+  Task<rpc::Outcome> change_backing_members(const wire::BackingMembersArgs& args, rpc::XdrWriter& results);
   Task<rpc::Outcome> tables(rpc::XdrWriter& results);
   // As they are stored.
   Task<wire::StateResult> files_of_state();

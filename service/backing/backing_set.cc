@@ -338,7 +338,8 @@ Task<void> BackingSet::Impl::tell_manager_now() {
 
 Task<bool> BackingSet::Impl::set_members(const Node* joining) {
   constexpr int kMostTold = 3;
-  for (int told = 0;;) {
+  constexpr int kMostUnsure = wire::kBackingSession / kRetry;  // a member may be silent for a while
+  for (int told = 0, unsure = 0;;) {
     const wire::BackingMembersArgs args{
         .owner = owner_, .change = ++last_members_change_, .members = members_with(joining)};
     auto result = co_await seams_.managers.call<wire::BackingMembersResult>(
@@ -351,12 +352,12 @@ Task<bool> BackingSet::Impl::set_members(const Node* joining) {
       // One that knows of no set has lost its state. An owner that is sure tells it; another may be an old
       // one, and the next run finds out.
       const bool is_known = result->set.epoch != BackingEpoch{};
-      if (is_known || !holds() || told == kMostTold) {
+      const bool sure = holds();
+      if (is_known || (sure ? told++ == kMostTold : unsure++ == kMostUnsure)) {
         broken(fmt::format("the manager refuses: {}", result->refused));
         co_return false;
       }
-      ++told;
-      co_await tell_manager_now();
+      if (sure) co_await tell_manager_now();
     }
     co_await loop_.sleep(kRetry);
     if (closed_ || !intact_) co_return false;

@@ -324,6 +324,26 @@ TEST_F(OwnerTest, AManagerThatForgotIsToldBeforeMembersChange) {
   EXPECT_TRUE(owner.set->holds());
 }
 
+// Not sure, since a member was silent for a while: when that one answers again it tells the manager.
+TEST_F(OwnerTest, AManagerThatForgotIsToldByOneThatIsSureAgain) {
+  Owner& owner = begin(here_);
+  ASSERT_TRUE(write(owner, "a", "x"));
+  silence("manager1");
+  host(0).cut();
+  loop_.advance(4s);
+  ASSERT_FALSE(owner.set->holds());
+  manager_.forgot = true;
+  serve("manager1", manager_);
+  loop_.advance(1s);
+  EXPECT_TRUE(owner.set->intact());
+  host(0).join();
+  loop_.advance(10s);
+  EXPECT_FALSE(manager_.forgot);
+  EXPECT_TRUE(owner.set->holds());
+  EXPECT_EQ(members().size(), 2u);
+  EXPECT_EQ(read(owner, "a"), "x");
+}
+
 // One that is not sure may be an old owner: it does not insist, and ends.
 TEST_F(OwnerTest, OneThatIsNotSureEndsWhereTheManagerForgot) {
   Owner& owner = begin(here_);

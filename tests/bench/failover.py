@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 """How long a client stands still when a server is taken over by another host (docs/failover.md), or a proxy's clients by another proxy.
 
-    failover.py [--json] [--trials N] [--ways killed,vanished,stopped,planned] [--servers dir1,small1,...,holder,sharer] [--pictures DIR] [--folder DIR]
+    failover.py [--json] [--trials N] [--ways killed,vanished,stopped,planned] [--servers dir1,small1,...,storage,manager,holder,sharer] [--pictures DIR] [--folder DIR]
 
-An ensemble whose directory servers, small-file servers and coordinator each have a process on a second host that stands by. A kernel client writes 100
-bytes and syncs them, again and again, and asks for a file's attributes ten times a second (mounted with actimeo=0); slice-load checks replies meanwhile.
-Each of the servers that serves is, --trials times and in each way:
+An ensemble whose directory servers, small-file servers and coordinator each have a process on a second host that stands by; files have two copies on
+three storage nodes, and three managers an etcd of three. A kernel client writes 4 KiB and syncs them, again and again, reads, and asks for a file's attributes
+ten times a second (mounted with actimeo=0); slice-load checks replies meanwhile. Each of the servers that serves is, --trials times and in each way:
 
     killed    by SIGKILL
     vanished  its host's link is taken down: no RST, no FIN
     stopped   by SIGSTOP; ten seconds later it goes on
     planned   `slicectl failover`
 
-`holder` and `sharer` are proxies of three that share the clients (docs/proxy.md): the one that has the virtual address, and another; `planned` is a
+`storage` is a storage node, one after another, and `manager` the one that leads; `planned` is a clean stop of these. `holder` and `sharer` are proxies of three that share the clients (docs/proxy.md): the one that has the virtual address, and another; `planned` is a
 clean stop. Three kernel clients, one of each proxy, write 4 KiB and sync them, read, and ask for attributes all the time, and check what they see.
 
-`served`: until the manager hears that another host serves it. `waited`: the longest that an operation of the client took meanwhile; what took less than
+`served`: until the manager hears that another host serves it, or another manager leads. `waited`: the longest that an operation of the client took meanwhile; what took less than
 0.3 s is not told and counts as 0 (but of proxies). The goal: 99 of 100 under 5 s, planned under 1 s."""
 
 import argparse
@@ -113,25 +113,46 @@ def of_proxies(options, roles, folder):
         return waits, [f"a client ended with {code}" for code in (client.guest.wait() for client in clients) if code != 0]
 
 
+def backed_server(scene, way, name):
+    scene.until(lambda: scene.serving(name) is not None, failover.SERVES_SECONDS)
+    took = failover.trial(scene, name, way)
+    return took, scene.until(lambda: scene.ready(name), failover.SERVES_SECONDS)
+
+
+def storage_node(scene, way, name):
+    """Nobody takes its part over: the others have all bytes."""
+    return failover.until_over(scene, way, name, lambda: True), scene.whole()
+
+
+def leading_manager(scene, way, _):
+    first = scene.leader()
+    return failover.until_over(scene, way, first, lambda: scene.leader() not in (None, first)), scene.whole()
+
+
+# Of what is not backed: what is done to it, by `way`; and the nodes or the one that it is done to in turns.
+OTHERS = {"storage": (storage_node, lambda scene: scene.target.servers("store")), "manager": (leading_manager, lambda _: [None])}
+
+
 def of_servers(options, names, folder):
-    """{way: until another host serves, of each trial}, the same of what the client waited, and what went wrong."""
+    """{role and way: until another host serves, of each trial}, the same of what the client waited, and what went wrong."""
     ways = {way.__name__: way for way in failover.WAYS}
     served, waited, lost = {}, {}, []
     ensembles = targets.Ensembles(f"bench{bench.os.getpid()}", folder, options.build / "bin")
     suite = argparse.Namespace(programs=options.build / "cluster", seed=1, scale=1.0, only=None)
-    with ensembles, failover.scene_of(ensembles, suite) as scene:
-        names = names or scene.backed
+    with ensembles, failover.scene_of(ensembles, suite, managers=3, etcd=3) as scene:
         for way in options.ways.split(","):
             for number in range(options.trials):
-                for name in names:
-                    scene.until(lambda: scene.serving(name) is not None, failover.SERVES_SECONDS)
-                    took = failover.trial(scene, name, ways[way])
-                    if took is None:
-                        lost.append(f"no other host served {name}, {way}")
+                for name in names or [*scene.backed, *OTHERS]:
+                    carry_out, turns = OTHERS.get(name, (backed_server, lambda _: [name]))
+                    row = f"{name} {way}" if name in OTHERS else way
+                    clean_stop = name in OTHERS and way == failover.planned.__name__
+                    of_turn = turns(scene)
+                    took, well = carry_out(scene, failover.ended if clean_stop else ways[way], of_turn[number % len(of_turn)])
+                    if took is None or not well:
+                        lost.append(f"{name}, {way}: " + ("nobody took it over" if took is None else "it did not come back"))
                         continue
-                    served.setdefault(way, []).append(took[0])
-                    waited.setdefault(way, []).append(max([0, *took[1].values()]))
-                    scene.until(lambda: scene.ready(name), failover.SERVES_SECONDS)
+                    served.setdefault(row, []).append(took[0])
+                    waited.setdefault(row, []).append(max([0, *took[1].values()]))
                 bench.say(f"{way}: {number + 1} of {options.trials}")
         return served, waited, lost + [f"slice-load: {fault}" for fault in scene.load.faults]
 
@@ -141,7 +162,7 @@ def main():
     known = [way.__name__ for way in failover.WAYS]
     parser.add_argument("--trials", type=int, default=10, help="of each server in each way")
     parser.add_argument("--ways", default=",".join(known))
-    parser.add_argument("--servers", help="by comma (default: all that have a standby, and both kinds of proxies)")
+    parser.add_argument("--servers", help="by comma (default: all that have a standby, storage nodes, the leading manager, and both kinds of proxies)")
     parser.add_argument("--pictures", type=pathlib.Path)
     options = parser.parse_args()
     if unknown := set(options.ways.split(",")) - set(known):

@@ -23,6 +23,7 @@ from load import Lasting
 FILES = 6  # of libnfs; 16 stripes each
 COPIES = 2
 SERVES_SECONDS = 30  # until another serves, on a machine that does much else; the goal is 5
+WHOLE_SECONDS = 120  # until everything is as before
 STOPPED_SECONDS = 10
 CLIENT_SECONDS = 3600  # at the most
 TELLS = 0.3  # seconds of an operation from which the client tells of it
@@ -72,10 +73,18 @@ class Scene(grow.Scene):
             return None
         return next((process for process in (name, name + STANDBY) if self.pid(process) == said["pid"]), None)
 
+    def leader(self):
+        """The manager that leads; None: nobody does."""
+        return (self.target.status() or {}).get("leader")
+
     def ready(self, name):
         """Somebody serves it, and another one could."""
         sets = json.loads(self.tell("backing", "--json"))["sets"]
         return self.serving(name) is not None and any(each["server"] == name and each["standbys"] for each in sets)
+
+    def whole(self):
+        """Nobody is away, and every copy is there again."""
+        return self.until(lambda: self.ask("status").returncode == 0 and all(self.ready(name) for name in self.backed), WHOLE_SECONDS)
 
     def other(self, name, process):
         return name if process.endswith(STANDBY) else name + STANDBY
@@ -117,17 +126,21 @@ def planned(scene, process):
     return lambda: None
 
 
+def ended(scene, process):
+    """What is planned for one that nobody stands by for."""
+    scene.supervisor.held.add(process)
+    os.kill(scene.pid(process), signal.SIGTERM)
+    return lambda: scene.supervisor.held.discard(process)
+
+
 WAYS = (killed, vanished, stopped, planned)
 
 
-def trial(scene, name, way):
-    """One failover: (seconds until another serves, longest stalls of the client by operation); None where none does."""
-    old = scene.serving(name)
-    new = scene.other(name, old)
-    told = scene.client.mark()
-    begun = time.monotonic()
-    come_back = way(scene, old)
-    if not scene.until(lambda: scene.serving(name) == new, SERVES_SECONDS, pause=0.05):
+def until_over(scene, way, process, others_do):
+    """It goes: (seconds until others do what was its part, longest stalls of the client by operation); None where they do not."""
+    told, begun = scene.client.mark(), time.monotonic()
+    come_back = way(scene, process)
+    if not scene.until(others_do, SERVES_SECONDS, pause=0.05):
         come_back()
         return None
     took = time.monotonic() - begun
@@ -139,6 +152,13 @@ def trial(scene, name, way):
             break
     come_back()
     return took, scene.client.longest_told(told)
+
+
+def trial(scene, name, way):
+    """One failover of a server that has a standby: as until_over()."""
+    old = scene.serving(name)
+    new = scene.other(name, old)
+    return until_over(scene, way, old, lambda: scene.serving(name) == new)
 
 
 def fails_over(way):

@@ -14,7 +14,6 @@ from beside import Beside
 SECONDS = 120.0  # with --scale 1
 AWAY_SECONDS = (0.5, 12.0)
 PAUSE_SECONDS = (1.0, 4.0)  # between two that go
-WHOLE_SECONDS = 120  # until everything is as before
 
 
 def say(ok, what, got=""):
@@ -68,8 +67,7 @@ def failover_storm(ensembles, options):
         with Chaos(scene, options.seed) as chaos:
             ok = say(storms.run_storm(scene.target, options, seconds, "--workers", 4), "the storm of names: nothing acknowledged is missing, no wrong status")
         print(f"{chaos.events} went and came back in {seconds:.0f} s", flush=True)
-        whole = scene.until(lambda: scene.ask("status").returncode == 0 and all(scene.ready(name) for name in scene.backed), WHOLE_SECONDS)
-        ok &= say(whole, "all is as before", scene.ask("status").stdout)
+        ok &= say(scene.whole(), "all is as before", scene.ask("status").stdout)
         wrong = scene.files.wrong()
         ok &= say(not wrong and scene.files.write(1), "every byte is right, and a file is written", wrong)
         ok &= say(not scene.load.faults, "slice-load sees nothing wrong", scene.load.faults)

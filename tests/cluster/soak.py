@@ -14,7 +14,7 @@ import load
 import targets
 import uml
 from beside import Beside
-from failover_storm import WHOLE_SECONDS, Chaos, kind
+from failover_storm import Chaos, kind
 from resident import resident
 from targets import ensemble
 
@@ -133,8 +133,7 @@ def soak(ensembles, options):
                 time.sleep(1)
         print(f"{chaos.events} went and came back; {half.runs} runs of slice-load", flush=True)
         ok = say(not half.faults and not scene.load.faults, "slice-load sees nothing wrong", half.faults + scene.load.faults)
-        whole = scene.until(lambda: scene.ask("status").returncode == 0 and all(scene.ready(name) for name in scene.backed), WHOLE_SECONDS)
-        ok &= say(whole, "all is as before", scene.ask("status").stdout)
+        ok &= say(scene.whole(), "all is as before", scene.ask("status").stdout)
         wrong = scene.files.wrong()
         ok &= say(not wrong and scene.files.write(1), "every byte is right, and a file is written", wrong)
         ok &= all_flat(watch.lives, seconds)

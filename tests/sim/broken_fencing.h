@@ -13,6 +13,7 @@ enum class BrokenFencing {
   kNot,
   kNodes,   // storage nodes let owners of former epochs go on
   kOwners,  // who had a backing set answers on, whether it is still the owner or not
+  kManagers,  // of several managers each that wants to lead does, and changes what they share
 };
 
 // The backing program of a node that takes calls of any owner for those of the last that has attached.

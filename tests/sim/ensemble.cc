@@ -1,8 +1,11 @@
 #include "tests/sim/ensemble.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "dirserver/cells/cells.h"
+#include "dirserver/server.h"
 #include "service/internal_program.h"
 #include "service/testing/sample_config.h"
 #include "smallfile/server.h"
@@ -33,6 +36,9 @@ constexpr Duration kLongestWithStandby = std::chrono::seconds(12);
 constexpr Duration kLargestJump = std::chrono::hours(1);  // of a wall clock
 constexpr double kDiskLost = 0.3;                         // with a host that dies
 constexpr double kManagerForgets = 0.3;                   // of ensembles with backing sets
+constexpr double kRegistryFaults = 0.05;                  // of requests of several managers, in storms
+constexpr QuotaId kClientsUser{QuotaKind::kUser, 0}, kClientsGroup{QuotaKind::kGroup, 0};
+constexpr std::uint64_t kFarAway = std::uint64_t{1} << 50;
 constexpr std::uint32_t kStandbyAddresses = 100 << 8;     // behind the servers' own
 
 double one_of(Random& random, std::initializer_list<double> values) {
@@ -47,6 +53,20 @@ SimNetwork::Faults draw_faults(Random random) {
   faults.duplication = one_of(random, {0, 0.05, 0.3});
   faults.straggling = one_of(random, {0, 0.01, 0.1});
   return faults;
+}
+
+// By the attribute cells of a directory server.
+QuotaUsage usage_stored(const storage::KvStore& store) {
+  QuotaUsage usage;
+  auto at = store.iterate("", std::string(8, '\xff'));
+  for (at->seek(""); at->valid(); at->next()) {
+    if (dirserver::kind_of_key(at->key()) != dirserver::CellKind::kAttributes) continue;
+    const auto cell = dirserver::decode_attribute_cell(dirserver::site_of_key(at->key()), at->value());
+    if (!cell) continue;  // what is stored is looked at elsewhere (store_check.h)
+    usage.space += dirserver::used_by(*cell);
+    ++usage.files;
+  }
+  return usage;
 }
 
 SimStreams::Faults draw_stream_faults(Random random) {
@@ -67,6 +87,10 @@ EnsembleConfig make_config(const EnsembleOptions& options) {
   // Sites move between two at least.
   for (unsigned i = 2; i <= std::max(options.coordinators, options.moves ? 2u : 1u); ++i) {
     service::testing::add_server(config, "coord" + std::to_string(i), ServerRole::kCoordinator);
+  }
+  for (unsigned i = 2; i <= options.managers; ++i) {
+    service::testing::add_server(config, "manager" + std::to_string(i), ServerRole::kManager);
+    config.managers.etcd = {"http://registry"};
   }
   for (unsigned i = 2; i <= options.proxies; ++i) {
     service::testing::add_server(config, "proxy" + std::to_string(i), ServerRole::kProxy);
@@ -101,7 +125,7 @@ rpc::Endpoint SimEnsemble::Machine::front() const {
 }
 
 void give_standbys(EnsembleOptions& options) {
-  options.manager = true;
+  options.managers = std::max(options.managers, 1u);
   options.backing = 2;
   options.proxies = std::max(options.proxies, 2u);
   options.storage_nodes = std::max(options.storage_nodes, 3u);
@@ -132,29 +156,34 @@ class SimEnsemble::Draws : public service::InternalProgram {
 
 SimEnsemble::SimEnsemble(const EnsembleOptions& options, Trace::Print print)
     : proxies_(options.proxies),
-      has_manager_(options.manager),
+      managers_count_(options.managers),
       disk_errors_(options.disk_errors),
       moves_(options.moves),
       backing_(options.backing),
-      manager_forgets_(backing_ > 0 && !moves_ &&
+      manager_forgets_(backing_ > 0 && !moves_ && managers_count_ == 1 &&
                        Random(options.seed).fork("manager").chance(kManagerForgets)),
       broken_(options.broken),
       victims_(options.victims),
       dangerous_(options.dangerous),
       config_(make_config(options)),
       birth_config_(config_),
+      settings_(settings_of(config_)),
       random_(options.seed),
       trace_(loop_, std::move(print)),
       network_(loop_, random_.fork("network"), trace_),
       streams_(loop_, network_, Random(options.seed).fork("streams"), trace_),
+      registry_(loop_),
       handles_(config_) {
+  const Quota far{.space = {.soft = kFarAway}, .files = {.soft = kFarAway}};
+  if (options.quotas) settings_.quotas = {{kClientsUser, far}, {kClientsGroup, far}};
+  registry_.forgets_who_leads = broken_ == BrokenFencing::kManagers;
   birth_config_.servers.resize(config_.servers.size() - options.later);
   tables_ = routing::RoutingTables::make(config_, routing::RoutingTables::initial(birth_config_)).value();
   std::uint32_t fronts = 0;
   for (const ServerConfig& server : config_.servers) {
     bool proxy = server.role == ServerRole::kProxy;
     if (proxy && proxies_ == 0) continue;
-    if (server.role == ServerRole::kManager && !has_manager_) {
+    if (server.role == ServerRole::kManager && !has_manager()) {
       draws_ = std::make_unique<Draws>(*this, rpc::Endpoint{server.address, server.port});
       continue;
     }
@@ -279,7 +308,8 @@ SimEnsemble::Machine& SimEnsemble::any_machine() {
     Machine& machine = *machines_[random_.below(machines_.size())];
     const bool moves_too = moves_ && machine.config.role == ServerRole::kSmallFile;
     const bool forgets = manager_forgets_ && machine.config.role == ServerRole::kManager;
-    if (any || moves_too || forgets || machine.config.role == victims_) return machine;
+    const bool leads = shares_state(machine);
+    if (any || moves_too || forgets || leads || machine.config.role == victims_) return machine;
   }
 }
 
@@ -314,7 +344,8 @@ void SimEnsemble::schedule_stop(Duration within) {
   loop_.after(random_.between({}, within), [this, storm = storms_] {
     if (!stormy_ || storm != storms_) return;
     Machine& machine = any_machine();
-    if (!machine.backed() || !machine.process || machine.process->stopped()) return;
+    const bool replaceable = machine.backed() || shares_state(machine);
+    if (!replaceable || !machine.process || machine.process->stopped()) return;
     const Duration time = random_.between(kShortestAbsence, kLongestWithStandby);
     trace_.note("{} is stopped for {} ms", machine.name, in_milliseconds(time));
     machine.process->stop_for(time);
@@ -333,6 +364,30 @@ void SimEnsemble::schedule_clock(Duration within) {
                 machine.wall_ahead / std::chrono::milliseconds(1));
     if (machine.process) machine.process->set_wall_ahead(machine.wall_ahead);
   });
+}
+
+bool SimEnsemble::shares_state(const Machine& machine) const {
+  return managers_count_ > 1 && machine.config.role == ServerRole::kManager;
+}
+
+// A manager does not reach what they share.
+void SimEnsemble::schedule_silence(Duration within) {
+  loop_.after(random_.between({}, within), [this, storm = storms_] {
+    if (!stormy_ || storm != storms_) return;
+    Machine& machine = any_machine();
+    if (!shares_state(machine)) return;
+    const Duration time = random_.between(kShortestAbsence, kLongestWithStandby);
+    trace_.note("{} does not reach the registry for {} ms", machine.name, in_milliseconds(time));
+    machine.silent_until = loop_.now() + time;
+  });
+}
+
+manager::testing::MemoryRegistry::Fault SimEnsemble::draw_registry_fault(const Machine& machine) {
+  using Fault = manager::testing::MemoryRegistry::Fault;
+  if (loop_.now() < machine.silent_until) return Fault::kLost;
+  if (!stormy_ || !random_.chance(kRegistryFaults)) return Fault::kNone;
+  constexpr std::array kFaults{Fault::kLost, Fault::kUnanswered, Fault::kLate};
+  return kFaults[random_.below(kFaults.size())];
 }
 
 // Reads, writes and syncs fail now and then while it is ill; a sync that fails loses what it was to make
@@ -373,7 +428,8 @@ void SimEnsemble::storm(Duration soon, unsigned crashes) {
     if (random_.chance(0.5)) schedule_kill(soon);
   }
   if (random_.chance(backing_ > 0 ? 0.7 : 0.3)) schedule_cut(soon);
-  if (backing_ > 0 && random_.chance(0.7)) schedule_stop(soon);
+  if ((backing_ > 0 || managers_count_ > 1) && random_.chance(0.7)) schedule_stop(soon);
+  if (managers_count_ > 1 && random_.chance(0.7)) schedule_silence(soon);
   if (backing_ > 0 && random_.chance(0.3)) schedule_clock(soon);
   for (unsigned i = 0; disk_errors_ && i < 2; ++i) schedule_disk_errors(soon);
 }
@@ -384,7 +440,7 @@ void SimEnsemble::calm() {
   streams_.set_faults({});
   network_.heal();
   for (auto& machine : machines_) {
-    machine->ill_until = {};
+    machine->ill_until = machine->silent_until = {};
     // What could not be healed stays an error until then.
     if (machine->had_errors && machine->process) kill(*machine, "started anew after disk errors");
     if (!machine->process && !machine->gone && !machine->comes) boot(*machine);
@@ -484,6 +540,26 @@ std::string SimEnsemble::missed_by_copies() const {
     if (machine == nullptr) return server->name + " is down";
     if (const auto missing = machine->process->metric("coordinator_copies_missing_something"); missing > 0)
       return fmt::format("{} has {} copies that miss something", server->name, missing);
+  }
+  return "";
+}
+
+// All objects are the clients' user's and group's.
+std::string SimEnsemble::miscounted_usage() const {
+  for (const ServerConfig* server : servers_of(ServerRole::kDirectory)) {
+    const Machine* machine = serving_machine(server->index);
+    if (machine == nullptr) return server->name + " is down";
+    const dirserver::UsageCount& usage =
+        dynamic_cast<dirserver::DirectoryServer&>(machine->process->role()).usage();
+    if (!usage.counted()) return server->name + " has not counted usage";
+    const QuotaUsage stored = usage_stored(*machine->process->store());
+    for (const QuotaId whose : {kClientsUser, kClientsGroup}) {
+      const QuotaUsage counted = usage.of(whose);
+      if (counted == stored) continue;
+      return fmt::format("{} counts {} bytes of {} objects of {} {}, and has {} of {}", server->name,
+                         counted.space, counted.files, quota_kind_name(whose.kind), whose.id, stored.space,
+                         stored.files);
+    }
   }
   return "";
 }

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "common/manual_loop.h"
+#include "common/settings.h"
+#include "control/manager/testing/memory_registry.h"
 #include "service/process.h"
 #include "storage/memory_disk.h"
 #include "storage/memory_store.h"
@@ -31,11 +33,14 @@ struct EnsembleOptions {
   unsigned proxies = 0;                    // that clients call; none: they find servers by the tables
   unsigned coordinators = 1;
   // Copies of what directory servers, small-file servers and coordinators keep, at storage nodes; each has a
-  // second host then, where a process of it stands by. 0: they keep it on their own disks. With a manager and
+  // second host then, where a process of it stands by. 0: they keep it on their own disks. With managers and
   // proxies alone.
   unsigned backing = 0;
   BrokenFencing broken = BrokenFencing::kNot;
-  bool manager = false;  // a process like others; else verifiers come from nowhere, and tables never change
+  // Processes like others; several share their state, and one leads. None: verifiers come from nowhere, and
+  // tables never change.
+  unsigned managers = 0;
+  bool quotas = false;  // the clients' user and group have some, far away, so that usage is counted
   // Sites are moved while clients use them: few, so that each has bytes or files; of small files and of
   // coordinators between several servers.
   bool moves = false;
@@ -107,6 +112,8 @@ class SimEnsemble {
   std::string left_at_coordinators(const routing::RoutingTables& tables) const;
   // Copies that miss something, by what coordinators have noted; empty: all are whole.
   std::string missed_by_copies() const;
+  // Where a directory server counts another usage than it has stored; empty: nowhere.
+  std::string miscounted_usage() const;
   // What the directory servers have in their stores, durable or not.
   std::vector<const storage::KvStore*> directory_stores() const;
 
@@ -130,11 +137,16 @@ class SimEnsemble {
   void schedule_cut(Duration within);
   void schedule_stop(Duration within);
   void schedule_clock(Duration within);
+  void schedule_silence(Duration within);
   void schedule_disk_errors(Duration within);
   void let_disk_fail(Machine& machine);
+  bool has_manager() const { return managers_count_ > 0; }
+  bool shares_state(const Machine& machine) const;
+  manager::testing::MemoryRegistry::Fault draw_registry_fault(const Machine& machine);
 
   const unsigned proxies_;
-  const bool has_manager_, disk_errors_, moves_;
+  const unsigned managers_count_;
+  const bool disk_errors_, moves_;
   const unsigned backing_;
   const bool manager_forgets_;  // where its process dies its disk may be lost, too
   const BrokenFencing broken_;
@@ -142,11 +154,13 @@ class SimEnsemble {
   const std::string dangerous_;
   EnsembleConfig config_;        // with all that come later
   EnsembleConfig birth_config_;  // the manager's: without them
+  Settings settings_;            // of every process
   Random random_;
   ManualLoop loop_;
   Trace trace_;
   SimNetwork network_;
   SimStreams streams_;
+  manager::testing::MemoryRegistry::Shared registry_;  // of several managers
   routing::HandleCodec handles_;
   std::shared_ptr<const routing::RoutingTables> tables_;
   SimNetwork::Faults faults_;

@@ -15,7 +15,10 @@ class FailoverTest : public ::testing::TestWithParam<Policy> {
  protected:
   FailoverTest() { configure_log("sim", LogLevel::kError); }
   static SimulationOptions names(std::uint64_t seed) {
-    SimulationOptions given{.ensemble = {.seed = seed, .directory_servers = 2, .policy = GetParam()}};
+    SimulationOptions given{.ensemble = {.seed = seed,
+                                         .directory_servers = 2,
+                                         .policy = GetParam(),
+                                         .managers = managers_of(seed)}};
     give_standbys(given.ensemble);
     return given;
   }
@@ -24,7 +27,8 @@ class FailoverTest : public ::testing::TestWithParam<Policy> {
     SimulationOptions given{.ensemble = {.seed = seed,
                                          .storage_nodes = 4,
                                          .copies = 2,
-                                         .placement = hashing ? Placement::kFreeSpace : Placement::kHash},
+                                         .placement = hashing ? Placement::kFreeSpace : Placement::kHash,
+                                         .managers = managers_of(seed)},
                             .operations = 20};
     give_standbys(given.ensemble);
     return given;
@@ -68,6 +72,7 @@ std::uint64_t noticed_at(BrokenFencing broken, std::uint64_t seeds) {
   configure_log("sim", LogLevel::kError);
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SimulationOptions given{.ensemble = {.seed = seed, .directory_servers = 2}};
+    if (broken == BrokenFencing::kManagers) given.ensemble.managers = 3;
     give_standbys(given.ensemble);
     given.ensemble.broken = broken;
     if (!simulate(given).failure.empty()) return seed;
@@ -81,6 +86,10 @@ TEST(BrokenFencingTest, NodesThatTakeChangesOfAFormerOwnerAreNoticed) {
 
 TEST(BrokenFencingTest, AnOwnerThatAnswersWithoutSessionsIsNoticed) {
   EXPECT_NE(noticed_at(BrokenFencing::kOwners, 200), 0u);
+}
+
+TEST(BrokenFencingTest, ManagersThatAllLeadAreNoticed) {
+  EXPECT_NE(noticed_at(BrokenFencing::kManagers, 200), 0u);
 }
 
 #endif

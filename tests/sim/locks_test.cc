@@ -20,7 +20,7 @@ class LocksTest : public ::testing::Test {
   static SimulationOptions with_proxies(std::uint64_t seed) {
     SimulationOptions given = options(seed);
     given.ensemble.proxies = 2;
-    given.ensemble.manager = true;
+    given.ensemble.managers = 1;
     return given;
   }
 };
@@ -45,7 +45,8 @@ TEST_F(LocksTest, OutliveTheirServersAndMoves) {
   for (std::uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
     SimulationOptions fails_over = options(seed), moves = options(seed);
     give_standbys(fails_over.ensemble);
-    moves.ensemble.manager = moves.ensemble.moves = true;
+    moves.ensemble.managers = 1;
+    moves.ensemble.moves = true;
     ASSERT_EQ(simulate_locks(fails_over).failure, "") << "failover, seed " << seed;
     ASSERT_EQ(simulate_locks(moves).failure, "") << "moves, seed " << seed;
   }

@@ -45,6 +45,7 @@ struct SimEnsemble::Machine {
   std::uint32_t number = 0;  // among the proxies
   bool served = false;       // ever
   MonoTime ill_until{};      // its disk
+  MonoTime silent_until{};   // what managers share, to it
   bool had_errors = false;   // since the process started
   Duration wall_ahead{0};    // of other hosts' clocks
 
@@ -80,6 +81,7 @@ class SimEnsemble::Process {
   Task<void> stand_by();
   wire::HeartbeatArgs told();
   std::unique_ptr<service::Role> make_role();
+  std::unique_ptr<service::Role> make_manager();
   Result<std::unique_ptr<storage::KvStore>> open_store();
 
   SimEnsemble& ensemble_;

@@ -21,8 +21,8 @@ namespace {
 constexpr const char* kUsage = R"(usage: slice-sim [--seeds N] [--from S] [--seed S [--trace]] [--servers N]
                  [--policy mkdir-switching|name-hashing] [--mkdir-probability P|none] [--clients N] [--rounds N]
                  [--operations N] [--crashes N] [--bytes] [--storage N] [--later N] [--copies N]
-                 [--coordinators N] [--proxies N] [--manager] [--failover [--broken nodes|owners]]
-                 [--moves [--names]] [--locks] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
+                 [--coordinators N] [--proxies N] [--managers N] [--failover [--broken nodes|owners|managers]]
+                 [--moves [--names]] [--locks] [--quotas] [--disk-errors] [--placement hash|free-space] [--hours N] [--point NAME] [--points]
                  [--keep-going] [--log] [--version]
 
 Runs a whole ensemble in this process, on simulated time, network and disks, once for each seed from S on (by
@@ -31,19 +31,20 @@ last) with the command that runs it again. --seed S runs that one; --trace print
 what the servers log. --points prints how often each crash point was reached, and how often a process died
 there. A run is the same whenever its options are.
 --proxies N: clients call N proxies, by connections and datagrams, which die as servers do; without it they find
-servers by the tables, as a proxy would. --manager: the manager is a process, too, and dies; without it verifiers come
-from nowhere, and nobody asks for tables.
+servers by the tables, as a proxy would. --managers N: managers are processes, too, and die; of several one leads, and any
+may be stopped or lose its way to what they share; without it verifiers come from nowhere, and nobody asks for tables.
 --failover: directory servers, small-file servers and coordinators keep what they have in two copies at storage nodes,
 and each has a second host, where it stands by: hosts die with their disks, hear nothing or are not heard, and
-processes are stopped and go on. With --manager, two proxies and three storage nodes at least. --broken: fencing that does not
-work, at storage nodes or at who serves, which has to be found.
+processes are stopped and go on. With a manager, two proxies and three storage nodes at least. --broken: fencing that does
+not work, at storage nodes, at who serves or at what several managers share, which has to be found.
 --hours N: as many rounds as N hours of simulated time take, instead of --rounds.
 --point NAME: of all crash points, processes die at this one alone (and where they are killed at random).
 --bytes: clients read and write bytes of a few files instead of names; --storage nodes keep --copies of them;
 --placement free-space: in block-mapped files, whose stripes are moved meanwhile. --disk-errors: disks of storage nodes
-fail now and then; only with --bytes. --moves: --bytes and --manager, and sites of all classes are moved between
+fail now and then; only with --bytes. --moves: --bytes and --managers 1, and sites of all classes are moved between
 servers, those of directories where there are several; with --names clients work on names instead of bytes, and
-directory sites alone are moved. --locks: clients lock bytes of files instead. --later: so many storage nodes more, with --moves, which are added in the first round.
+directory sites alone are moved. --locks: clients lock bytes of files instead. --quotas: the clients' user and group have some, and what is counted of them is
+looked at. --later: so many storage nodes more, with --moves, which are added in the first round.
 )";
 
 struct Arguments {
@@ -57,6 +58,11 @@ std::optional<std::uint64_t> number(const char* text) {
   std::uint64_t value = std::strtoull(text, &end, 10);
   return *text != 0 && *end == 0 ? std::optional(value) : std::nullopt;
 }
+
+constexpr std::pair<BrokenFencing, std::string_view> kBrokenNames[] = {
+    {BrokenFencing::kNodes, "nodes"},
+    {BrokenFencing::kOwners, "owners"},
+    {BrokenFencing::kManagers, "managers"}};
 
 class Parser {
  public:
@@ -73,11 +79,10 @@ class Parser {
       } else if (flag == "--bytes") {
         arguments_.bytes = true;
         arguments_.simulation.ensemble.victims = ServerRole::kStorage;
-      } else if (flag == "--manager") {
-        arguments_.simulation.ensemble.manager = true;
       } else if (flag == "--moves") {
-        arguments_.bytes = arguments_.simulation.ensemble.manager = arguments_.simulation.ensemble.moves =
-            true;
+        unsigned& managers = arguments_.simulation.ensemble.managers;
+        managers = std::max(managers, 1u);
+        arguments_.bytes = arguments_.simulation.ensemble.moves = true;
         arguments_.simulation.ensemble.victims = ServerRole::kStorage;
       } else if (flag == "--failover") {
         give_standbys(arguments_.simulation.ensemble);
@@ -87,6 +92,8 @@ class Parser {
         names = arguments_.locks = true;
       } else if (flag == "--disk-errors") {
         arguments_.simulation.ensemble.disk_errors = true;
+      } else if (flag == "--quotas") {
+        arguments_.simulation.ensemble.quotas = true;
       } else if (flag == "--keep-going") {
         arguments_.keep_going = true;
       } else if (i + 1 == argc || !set(flag, argv[++i])) {
@@ -141,6 +148,8 @@ class Parser {
       simulation.ensemble.copies = small;
     } else if (flag == "--proxies") {
       simulation.ensemble.proxies = small;
+    } else if (flag == "--managers") {
+      simulation.ensemble.managers = small;
     } else if (flag == "--crashes") {
       simulation.crashes = small;
     } else {
@@ -161,9 +170,12 @@ class Parser {
     return true;
   }
   bool set_broken(std::string_view value) {
-    if (value != "nodes" && value != "owners") return false;
-    arguments_.simulation.ensemble.broken = value == "nodes" ? BrokenFencing::kNodes : BrokenFencing::kOwners;
-    return true;
+    for (const auto& [fencing, name] : kBrokenNames) {
+      if (name != value) continue;
+      arguments_.simulation.ensemble.broken = fencing;
+      return true;
+    }
+    return false;
   }
   bool set_placement(std::string_view value) {
     auto found = std::find(kPlacementNames.begin(), kPlacementNames.end(), value);
@@ -176,9 +188,10 @@ class Parser {
 
 std::string failover_of(const EnsembleOptions& ensemble) {
   if (ensemble.backing == 0) return "";
-  if (ensemble.broken == BrokenFencing::kNot) return " --failover";
-  return fmt::format(" --failover --broken {}",
-                     ensemble.broken == BrokenFencing::kNodes ? "nodes" : "owners");
+  for (const auto& [fencing, name] : kBrokenNames) {
+    if (fencing == ensemble.broken) return fmt::format(" --failover --broken {}", name);
+  }
+  return " --failover";
 }
 
 std::string hours_of(const SimulationOptions& simulation) {
@@ -192,7 +205,8 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
   return fmt::format(
       "./slice sim --seed {} --trace --servers {} --policy {} --mkdir-probability {} --clients {} --rounds "
       "{} "
-      "--operations {} --crashes {} --storage {} --later {} --copies {} --coordinators {} --proxies {} "
+      "--operations {} --crashes {} --storage {} --later {} --copies {} --coordinators {} --managers {} "
+      "--proxies {} "
       "--placement "
       "{}{}{}{}{}{}{}{}{}",
       seed, simulation.ensemble.directory_servers, hashing ? "name-hashing" : "mkdir-switching",
@@ -200,12 +214,12 @@ std::string replay_command(const Arguments& arguments, std::uint64_t seed) {
                                             : "none",
       simulation.clients, simulation.rounds, simulation.operations, simulation.crashes,
       simulation.ensemble.storage_nodes, simulation.ensemble.later, simulation.ensemble.copies,
-      simulation.ensemble.coordinators, simulation.ensemble.proxies,
+      simulation.ensemble.coordinators, simulation.ensemble.managers, simulation.ensemble.proxies,
       kPlacementNames[static_cast<std::size_t>(simulation.ensemble.placement)],
       arguments.bytes ? " --bytes" : "", simulation.ensemble.disk_errors ? " --disk-errors" : "",
-      simulation.ensemble.manager ? " --manager" : "", failover_of(simulation.ensemble),
+      failover_of(simulation.ensemble),
       simulation.ensemble.moves ? (arguments.bytes ? " --moves" : " --moves --names") : "",
-      arguments.locks ? " --locks" : "", hours_of(simulation),
+      arguments.locks ? " --locks" : "", simulation.ensemble.quotas ? " --quotas" : "", hours_of(simulation),
       simulation.ensemble.dangerous.empty() ? "" : " --point " + simulation.ensemble.dangerous);
 }
 

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "control/manager/role.h"
+#include "control/manager/shared_store.h"
 #include "coordinator/server.h"
 #include "dirserver/server.h"
 #include "service/backing/announce.h"
@@ -25,8 +26,8 @@ SimEnsemble::Process::Process(SimEnsemble& ensemble, Machine& machine)
       local_disk_(machine.disk().session()),
       managers_(ensemble.config_),
       tables_(ensemble.tables_),
-      settings_(settings_of(ensemble.config_)),
-      verifier_(Verifier{ensemble.has_manager_ ? 0 : ++ensemble.next_verifier_}),
+      settings_(ensemble.settings_),
+      verifier_(Verifier{ensemble.has_manager() ? 0 : ++ensemble.next_verifier_}),
       context_{
           .loop = loop_,
           .channel = socket_,
@@ -40,7 +41,7 @@ SimEnsemble::Process::Process(SimEnsemble& ensemble, Machine& machine)
           .verifier = verifier_,
           .random = [this] { return random_.next(); },
           .crash = crash_,
-          .refresh_tables = ensemble.has_manager_
+          .refresh_tables = ensemble.has_manager()
                                 ? std::function<Task<void>()>([this] { return session_->refresh(); })
                                 : nullptr},
       dispatcher_(metrics_),
@@ -77,7 +78,7 @@ storage::Disk& SimEnsemble::Process::disk() {
 }
 
 Task<slice::Status> SimEnsemble::Process::start() {
-  if (ensemble_.has_manager_ && machine_.config.role != ServerRole::kManager) {
+  if (ensemble_.has_manager() && machine_.config.role != ServerRole::kManager) {
     SLICE_CO_RETURN_IF_ERROR(co_await join_manager());
   }
   SLICE_CO_RETURN_IF_ERROR(co_await role_->start());
@@ -189,6 +190,21 @@ Result<std::unique_ptr<storage::KvStore>> SimEnsemble::Process::open_store() {
   return std::unique_ptr<storage::KvStore>(std::move(store));
 }
 
+std::unique_ptr<service::Role> SimEnsemble::Process::make_manager() {
+  if (!ensemble_.shares_state(machine_)) return std::make_unique<manager::ManagerRole>(context_);
+  auto registry = std::make_unique<manager::testing::MemoryRegistry>(ensemble_.registry_, loop_);
+  registry->draw = [this] { return ensemble_.draw_registry_fault(machine_); };
+  return std::make_unique<manager::ManagerRole>(
+      context_, std::make_unique<manager::SharedStore>(
+                    manager::SharedStore::Seams{.loop = loop_,
+                                                .metrics = metrics_,
+                                                .self = machine_.config.name,
+                                                .lease = std::chrono::seconds(
+                                                    ensemble_.config_.managers.lease_s),
+                                                .random = [this] { return random_.next(); }},
+                    std::move(registry)));
+}
+
 std::unique_ptr<service::Role> SimEnsemble::Process::make_role() {
   auto open = [this](service::ServiceContext&) { return open_store(); };
   switch (machine_.config.role) {
@@ -199,7 +215,7 @@ std::unique_ptr<service::Role> SimEnsemble::Process::make_role() {
     case ServerRole::kStorage:
       return storagenode::make_storage_server(context_);
     case ServerRole::kManager:
-      return std::make_unique<manager::ManagerRole>(context_);
+      return make_manager();
     case ServerRole::kProxy:
       return std::make_unique<SimProxy>(context_, loop_, ensemble_.network_, ensemble_.streams_,
                                         machine_.front());

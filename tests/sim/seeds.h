@@ -23,6 +23,11 @@ constexpr std::uint64_t kWrongSeeds = kPart ? 4 : 10, kNoticed = kPart ? 1 : 4;
 constexpr std::chrono::minutes kHours(kPart ? 10 : 40);
 constexpr std::size_t kEachPoint = kPart ? 15 : 1;  // of the crash points, in their order, that many are one
 
+// Of an ensemble with managers as processes: one, or three that share their state.
+constexpr unsigned managers_of(std::uint64_t seed) {
+  return seed % 2 == 0 ? 3 : 1;
+}
+
 }  // namespace slice::sim
 
 #endif  // SLICE_TESTS_SIM_SEEDS_H

@@ -114,6 +114,8 @@ class Simulation : public Rounds {
     std::string difference = check_stores(ensemble().directory_stores(), states_.front());
     if (!difference.empty())
       wrong("what is stored is not the tree\n" + difference + states_.front().describe());
+    if (!options().ensemble.quotas) return;
+    if (const std::string miscounted = ensemble().miscounted_usage(); !miscounted.empty()) wrong(miscounted);
   }
 
   std::unique_ptr<Workload> workload_;

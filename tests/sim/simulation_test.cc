@@ -232,11 +232,11 @@ TEST_P(ProxyTest, DisksMayFail) {
   }
 }
 
-// The manager is a process, which dies, too: verifiers and tables come from it alone.
-TEST_P(ProxyTest, TheManagerMayDie) {
+// Managers are processes, which die, too: verifiers and tables come from them alone.
+TEST_P(ProxyTest, ManagersMayDie) {
   for (std::uint64_t seed = 1; seed <= kFewSeeds; ++seed) {
     SimulationOptions of_names = names(seed), of_bytes = bytes(seed);
-    of_names.ensemble.manager = of_bytes.ensemble.manager = true;
+    of_names.ensemble.managers = of_bytes.ensemble.managers = managers_of(seed);
     ASSERT_EQ(simulate(of_names).failure, "") << "seed " << seed;
     ASSERT_EQ(simulate_bytes(of_bytes).failure, "") << "seed " << seed;
   }
@@ -248,7 +248,8 @@ TEST_P(ProxyTest, TheManagerMayDie) {
 TEST_P(ProxyTest, SitesAreMovedMeanwhile) {
   for (std::uint64_t seed = 1; seed <= kFewSeeds; ++seed) {
     SimulationOptions given = bytes(seed);
-    given.ensemble.manager = given.ensemble.moves = true;
+    given.ensemble.managers = managers_of(seed);
+    given.ensemble.moves = true;
     given.ensemble.later = seed % 2;
     given.operations = 10;
     ASSERT_EQ(simulate_bytes(given).failure, "") << "seed " << seed;
@@ -265,7 +266,7 @@ TEST(RemovalTest, AStorageNodeThatWasRemovedEndsAndNoClientAsksIt) {
                                          .storage_nodes = 3,
                                          .later = 1,
                                          .copies = 2,
-                                         .manager = true,
+                                         .managers = 1,
                                          .moves = true,
                                          .victims = ServerRole::kStorage},
                             .operations = 4};
@@ -298,7 +299,8 @@ TEST(RemovalTest, AStorageNodeThatWasRemovedEndsAndNoClientAsksIt) {
 TEST_P(ProxyTest, DirectorySitesAreMovedMeanwhile) {
   for (std::uint64_t seed = 1; seed <= kFewSeeds; ++seed) {
     SimulationOptions given = names(seed);
-    given.ensemble.manager = given.ensemble.moves = true;
+    given.ensemble.managers = managers_of(seed);
+    given.ensemble.moves = true;
     ASSERT_EQ(simulate(given).failure, "") << "seed " << seed;
   }
 }
@@ -411,7 +413,8 @@ TEST(CrashPointTest, AProcessDiesAtEachOfThem) {
   ASSERT_FALSE(left.empty());
   for (std::uint64_t seed = 1; !left.empty() && seed <= 400; ++seed) {
     SimulationOptions options = options_of({2, Policy::kMkdirSwitching, 1}, seed);
-    options.ensemble.manager = options.ensemble.moves = left.begin()->starts_with("site.");
+    options.ensemble.moves = left.begin()->starts_with("site.");
+    options.ensemble.managers = options.ensemble.moves ? 1 : 0;
     if (options.ensemble.moves) options.ensemble.dangerous = *left.begin();
     SimulationResult result =
         left.begin()->starts_with("locks.") ? simulate_locks(options) : simulate(options);
@@ -450,7 +453,8 @@ TEST(CrashPointTest, AProcessOfThoseThatHaveBytesDiesAtEachOfThem) {
                  .crashes = 5};
     }
     options.ensemble.dangerous = dangerous;
-    options.ensemble.manager = options.ensemble.moves = moves;
+    options.ensemble.moves = moves;
+    options.ensemble.managers = moves ? 1 : 0;
     if (dangerous.starts_with("backing.")) give_standbys(options.ensemble);
     // Where a sync has failed.
     options.ensemble.disk_errors = !names && dangerous.starts_with("heal.");

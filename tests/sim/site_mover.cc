@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "service/internal_call.h"
 #include "wire/manager.h"
 
 namespace slice::sim {
@@ -30,14 +29,12 @@ SiteMover::SiteMover(SimEnsemble& ensemble, std::vector<wire::Role> classes)
               {.self = kSiteMover,
                .member = true,
                .sender = kSender,
-               .first_xid = static_cast<std::uint32_t>(random_.next())}) {
-  const ServerConfig& manager = *ensemble.config().first(ServerRole::kManager);
-  manager_ = {manager.address, manager.port};
-}
+               .first_xid = static_cast<std::uint32_t>(random_.next())}),
+      managers_(ensemble.config()) {}
 
 template <class R, class Args>
 Task<Result<R>> SiteMover::ask(wire::ManagerProcedure procedure, Args args) {
-  return service::internal_call<R>(socket_, manager_, wire::kManagerProgram, procedure, args, kTimeout);
+  return managers_.call<R>(socket_, procedure, args, kTimeout);
 }
 
 Task<void> SiteMover::do_something() {

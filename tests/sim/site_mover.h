@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "service/managers.h"
 #include "tests/sim/ensemble.h"
 #include "wire/moves.h"
 
@@ -44,7 +45,7 @@ class SiteMover {
   Random random_;
   ProcessLoop loop_;
   SimSocket socket_;
-  rpc::Endpoint manager_;
+  service::Managers managers_;
   std::shared_ptr<const routing::RoutingTables> tables_;
   bool moving_ = false;
 };
