@@ -109,7 +109,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
       passed.refused_patience = kForwardRefused;
       // So that it is not done however late it comes there, also by one that has started since.
       if (write) passed.on_behalf.layout = {write->coordinator, std::max<std::uint64_t>(write->version, 1)};
-      auto reply = co_await context_.channel.call(std::move(passed));
+      auto reply = co_await suspects_.unless_silent(*to, context_.channel.call(std::move(passed)));
       if (reply && reply->results().size() >= 4) {
         co_return Passed{service::NfsAnswer::anothers(request.call, reply->results(), results)};
       }
@@ -269,11 +269,11 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
     co_return outcome;
   }
   forwarded_.add();
-  auto result = co_await call_forward(put, server);
+  auto result = co_await suspects_.unless_silent(server, call_forward(put, server));
   // One of the last version knows no holes.
   if (put.options.hole && !result && result.error().code == Errc::kInvalid) {
     put.options.hole = false;
-    result = co_await call_forward(put, server);
+    result = co_await suspects_.unless_silent(server, call_forward(put, server));
   }
   if (!result) {
     suspects_.silent(server);

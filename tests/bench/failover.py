@@ -151,7 +151,8 @@ def of_servers(options, names, folder):
                     if took is None or not well:
                         lost.append(f"{name}, {way}: " + ("nobody took it over" if took is None else "it did not come back"))
                         continue
-                    served.setdefault(row, []).append(took[0])
+                    if carry_out is not storage_node:
+                        served.setdefault(row, []).append(took[0])
                     waited.setdefault(row, []).append(max([0, *took[1].values()]))
                 bench.say(f"{way}: {number + 1} of {options.trials}")
         return served, waited, lost + [f"slice-load: {fault}" for fault in scene.load.faults]

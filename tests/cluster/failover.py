@@ -75,7 +75,8 @@ class Scene(grow.Scene):
 
     def leader(self):
         """The manager that leads; None: nobody does."""
-        return (self.target.status() or {}).get("leader")
+        done = self.target.slicectl("--timeout", "1", "status", "--json", check=False)
+        return json.loads(done.stdout).get("leader") if done.stdout else None
 
     def ready(self, name):
         """Somebody serves it, and another one could."""
