@@ -13,32 +13,19 @@ constexpr Duration kRefused = std::chrono::seconds(1);  // nobody listens, for l
 
 }  // namespace
 
-Suspects::Waiting::Waiting(Suspects& suspects, std::uint32_t server, std::function<void()> give_up)
-    : suspects_(suspects), server_(server) {
-  std::list<Call>& calls = suspects_.calls_[server_];
-  calls.push_back({suspects_.context_.loop.now(), std::move(give_up)});
-  call_ = std::prev(calls.end());
-  if (suspects_.watched_.insert(server_).second) spawn(suspects_.watch(server_, suspects_.stopped_));
-}
-
-Suspects::Waiting::~Waiting() {
-  const auto found = suspects_.calls_.find(server_);
-  found->second.erase(call_);
-  if (found->second.empty()) suspects_.calls_.erase(found);
+Suspects::Waiting::Waiting(Suspects& suspects, std::uint32_t server, GiveUp give_up)
+    : peer_(suspects.peers_[server]) {
+  peer_.calls.push_back(std::move(give_up));
+  call_ = std::prev(peer_.calls.end());
+  peer_.asked = suspects.context_.loop.now();
+  if (!std::exchange(peer_.watched, true)) spawn(suspects.watch(server, suspects.stopped_));
 }
 
 void Suspects::silent(std::uint32_t server) {
   if (!servers_.insert(server).second) return;
   log_warning("server {} is silent: it is not asked until it answers again", server);
-  if (const auto found = calls_.find(server); found != calls_.end()) {
-    for (const Call& each : found->second) context_.loop.post(each.give_up);
-  }
+  for (const GiveUp& give_up : peers_[server].calls) context_.loop.post(give_up);
   spawn(probe(server, stopped_));
-}
-
-bool Suspects::waits_since(std::uint32_t server, MonoTime then) const {
-  const auto found = calls_.find(server);
-  return found != calls_.end() && found->second.front().began <= then;
 }
 
 // One that the tables do not have any more is not asked by anybody else either.
@@ -62,19 +49,19 @@ Task<void> Suspects::probe(std::uint32_t server, std::shared_ptr<bool> stopped) 
   log_info("server {} is asked again", server);
 }
 
-// As long as there are calls.
+// As long as it is asked for something, and not silent.
 Task<void> Suspects::watch(std::uint32_t server, std::shared_ptr<bool> stopped) {
+  Peer& peer = peers_[server];
   for (;;) {
-    co_await context_.loop.sleep(kPause);
+    co_await context_.loop.sleep(kInterval);
     if (*stopped) co_return;
-    if (!calls_.contains(server) || has(server)) break;
-    const MonoTime then = context_.loop.now() - kPause;
-    if (!waits_since(server, then)) continue;
+    const MonoTime now = context_.loop.now();
+    if (has(server) || (peer.calls.empty() && now - peer.asked > kLately)) break;
     const bool answered = co_await answers(server, kAnswers);
     if (*stopped) co_return;
-    if (!answered && waits_since(server, then)) silent(server);
+    if (!answered && peer.heard < now) silent(server);
   }
-  watched_.erase(server);
+  peer.watched = false;
 }
 
 }  // namespace slice::storagenode
