@@ -52,15 +52,14 @@ Task<void> Suspects::probe(std::uint32_t server, std::shared_ptr<bool> stopped) 
 // As long as it is asked for something, and not silent.
 Task<void> Suspects::watch(std::uint32_t server, std::shared_ptr<bool> stopped) {
   Peer& peer = peers_[server];
-  for (;;) {
-    co_await context_.loop.sleep(kInterval);
-    if (*stopped) co_return;
+  do {
     const MonoTime now = context_.loop.now();
-    if (has(server) || (peer.calls.empty() && now - peer.asked > kLately)) break;
     const bool answered = co_await answers(server, kAnswers);
     if (*stopped) co_return;
     if (!answered && peer.heard < now) silent(server);
-  }
+    co_await context_.loop.sleep(kInterval);
+    if (*stopped) co_return;
+  } while (!has(server) && (!peer.calls.empty() || context_.loop.now() - peer.asked <= kLately));
   peer.watched = false;
 }
 
