@@ -100,10 +100,9 @@ Manager::Manager(service::ServiceContext& context, StateStore& store)
     failovers_.claims(args.server, args.instance);
     return backing_sets_.claim(args);
   });
-  on<wire::BackingMembersArgs>(Procedure::kBackingMembers,
-                               [this](const auto& args, rpc::XdrWriter& results) {
-                                 return change_backing_members(args, results);
-                               });
+  on<wire::BackingMembersArgs>(Procedure::kBackingMembers, [this](const auto& args, rpc::XdrWriter& results) {
+    return change_backing_members(args, results);
+  });
   on<wire::BackingKeepArgs>(Procedure::kBackingKeep,
                             [this](const auto& args) { return backing_sets_.keep(args); });
   on<wire::BackingAdoptArgs>(Procedure::kBackingAdopt,

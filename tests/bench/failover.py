@@ -113,6 +113,9 @@ def of_proxies(options, roles, folder):
         return waits, [f"a client ended with {code}" for code in (client.guest.wait() for client in clients) if code != 0]
 
 
+AWAY_SECONDS = 8  # of a storage node
+
+
 def backed_server(scene, way, name):
     scene.until(lambda: scene.serving(name) is not None, failover.SERVES_SECONDS)
     took = failover.trial(scene, name, way)
@@ -120,8 +123,9 @@ def backed_server(scene, way, name):
 
 
 def storage_node(scene, way, name):
-    """Nobody takes its part over: the others have all bytes."""
-    return failover.until_over(scene, way, name, lambda: True), scene.whole()
+    """Nobody takes its part over: the others have all bytes. It is away for longer than it takes until all go on without it."""
+    over = time.monotonic() + AWAY_SECONDS
+    return failover.until_over(scene, way, name, lambda: time.monotonic() > over), scene.whole()
 
 
 def leading_manager(scene, way, _):

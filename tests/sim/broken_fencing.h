@@ -11,8 +11,8 @@ namespace slice::sim {
 
 enum class BrokenFencing {
   kNot,
-  kNodes,   // storage nodes let owners of former epochs go on
-  kOwners,  // who had a backing set answers on, whether it is still the owner or not
+  kNodes,     // storage nodes let owners of former epochs go on
+  kOwners,    // who had a backing set answers on, whether it is still the owner or not
   kManagers,  // of several managers each that wants to lead does, and changes what they share
 };
 

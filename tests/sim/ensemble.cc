@@ -39,7 +39,7 @@ constexpr double kManagerForgets = 0.3;                   // of ensembles with b
 constexpr double kRegistryFaults = 0.05;                  // of requests of several managers, in storms
 constexpr QuotaId kClientsUser{QuotaKind::kUser, 0}, kClientsGroup{QuotaKind::kGroup, 0};
 constexpr std::uint64_t kFarAway = std::uint64_t{1} << 50;
-constexpr std::uint32_t kStandbyAddresses = 100 << 8;     // behind the servers' own
+constexpr std::uint32_t kStandbyAddresses = 100 << 8;  // behind the servers' own
 
 double one_of(Random& random, std::initializer_list<double> values) {
   return values.begin()[random.below(values.size())];

@@ -15,10 +15,9 @@ class FailoverTest : public ::testing::TestWithParam<Policy> {
  protected:
   FailoverTest() { configure_log("sim", LogLevel::kError); }
   static SimulationOptions names(std::uint64_t seed) {
-    SimulationOptions given{.ensemble = {.seed = seed,
-                                         .directory_servers = 2,
-                                         .policy = GetParam(),
-                                         .managers = managers_of(seed)}};
+    SimulationOptions given{
+        .ensemble = {
+            .seed = seed, .directory_servers = 2, .policy = GetParam(), .managers = managers_of(seed)}};
     give_standbys(given.ensemble);
     return given;
   }

@@ -195,14 +195,14 @@ std::unique_ptr<service::Role> SimEnsemble::Process::make_manager() {
   auto registry = std::make_unique<manager::testing::MemoryRegistry>(ensemble_.registry_, loop_);
   registry->draw = [this] { return ensemble_.draw_registry_fault(machine_); };
   return std::make_unique<manager::ManagerRole>(
-      context_, std::make_unique<manager::SharedStore>(
-                    manager::SharedStore::Seams{.loop = loop_,
-                                                .metrics = metrics_,
-                                                .self = machine_.config.name,
-                                                .lease = std::chrono::seconds(
-                                                    ensemble_.config_.managers.lease_s),
-                                                .random = [this] { return random_.next(); }},
-                    std::move(registry)));
+      context_,
+      std::make_unique<manager::SharedStore>(
+          manager::SharedStore::Seams{.loop = loop_,
+                                      .metrics = metrics_,
+                                      .self = machine_.config.name,
+                                      .lease = std::chrono::seconds(ensemble_.config_.managers.lease_s),
+                                      .random = [this] { return random_.next(); }},
+          std::move(registry)));
 }
 
 std::unique_ptr<service::Role> SimEnsemble::Process::make_role() {

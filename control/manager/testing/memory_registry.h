@@ -87,13 +87,12 @@ class MemoryRegistry : public Registry {
     return request<LeaderEntry>([](Shared& shared) -> Result<LeaderEntry> { return shared.leads(); });
   }
   Task<Result<LeaderEntry>> stand(std::string holder, std::uint64_t lease) override {
-    return request<LeaderEntry>(
-        [holder = std::move(holder), lease](Shared& shared) -> Result<LeaderEntry> {
-          if (shared.leads().since != 0 && !shared.forgets_who_leads) return shared.leader;
-          if (!shared.leases.contains(lease)) return fail(Errc::kNotFound, "lease {} is over", lease);
-          shared.leader = {.holder = holder, .since = ++shared.revision, .lease = lease};
-          return shared.leader;
-        });
+    return request<LeaderEntry>([holder = std::move(holder), lease](Shared& shared) -> Result<LeaderEntry> {
+      if (shared.leads().since != 0 && !shared.forgets_who_leads) return shared.leader;
+      if (!shared.leases.contains(lease)) return fail(Errc::kNotFound, "lease {} is over", lease);
+      shared.leader = {.holder = holder, .since = ++shared.revision, .lease = lease};
+      return shared.leader;
+    });
   }
   Task<Result<Stored>> read(std::string name) override {
     return request<Stored>(
