@@ -12,11 +12,12 @@ ten times a second (mounted with actimeo=0); slice-load checks replies meanwhile
     stopped   by SIGSTOP; ten seconds later it goes on
     planned   `slicectl failover`
 
-`storage` is a storage node, one after another, and `manager` the one that leads; `planned` is a clean stop of these. `holder` and `sharer` are proxies of three that share the clients (docs/proxy.md): the one that has the virtual address, and another; `planned` is a
-clean stop. Three kernel clients, one of each proxy, write 4 KiB and sync them, read, and ask for attributes all the time, and check what they see.
+`storage` is a storage node, one after another, and `manager` the one that leads; of these and of proxies `planned` is a clean stop. `holder` and
+`sharer` are proxies of three that share the clients (docs/proxy.md): the one that has the virtual address, and another. Three kernel clients, one of
+each proxy, write 4 KiB and sync them, read, and ask for attributes all the time, and check what they see.
 
-`served`: until the manager hears that another host serves it, or another manager leads. `waited`: the longest that an operation of the client took meanwhile; what took less than
-0.3 s is not told and counts as 0 (but of proxies). The goal: 99 of 100 under 5 s, planned under 1 s."""
+`served`: until the manager hears that another host serves it, or another manager leads. `waited`: the longest that an operation of the client took
+meanwhile; what took less than 0.3 s is not told and counts as 0 (but of proxies). The goal: 99 of 100 under 5 s, planned under 1 s."""
 
 import argparse
 import contextlib

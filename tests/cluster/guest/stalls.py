@@ -20,6 +20,7 @@ import traceback
 
 LONGEST = 25
 BLOCK, BLOCKS = 4096, 1024  # of the files that are written and read: some of them at small-file servers, most at storage nodes
+PLACES = range(0, BLOCKS * BLOCK, BLOCK)
 
 
 class Watch:
@@ -51,13 +52,9 @@ class Watch:
         return {"operations": len(self.times), "longest": [round(seconds, 3) for seconds in heapq.nlargest(LONGEST, self.times)]}
 
 
-def offsets():
-    return (number % BLOCKS * BLOCK for number in itertools.count())
-
-
 def writes(path):
     """An operation: the next block, synced."""
-    fd, block, places = os.open(path, os.O_CREAT | os.O_WRONLY), os.urandom(BLOCK), offsets()
+    fd, block, places = os.open(path, os.O_CREAT | os.O_WRONLY), os.urandom(BLOCK), itertools.cycle(PLACES)
 
     def write():
         os.pwrite(fd, block, next(places))
@@ -68,7 +65,7 @@ def writes(path):
 def reads(path):
     """An operation: the next block, which has to be what was written to it."""
     path.write_bytes(b"".join(number.to_bytes(4, "big") * (BLOCK // 4) for number in range(BLOCKS)))
-    fd, block, places = os.open(path, os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, BLOCK), offsets()
+    fd, block, places = os.open(path, os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, BLOCK), itertools.cycle(PLACES)
 
     def read():
         place = next(places)
