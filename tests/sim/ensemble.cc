@@ -344,7 +344,9 @@ void SimEnsemble::schedule_stop(Duration within) {
   loop_.after(random_.between({}, within), [this, storm = storms_] {
     if (!stormy_ || storm != storms_) return;
     Machine& machine = any_machine();
-    const bool replaceable = machine.backed() || shares_state(machine);
+    // A storage node goes on with what it was asked for long ago: others have its part by then.
+    const bool replaceable =
+        machine.backed() || shares_state(machine) || machine.config.role == ServerRole::kStorage;
     if (!replaceable || !machine.process || machine.process->stopped()) return;
     const Duration time = random_.between(kShortestAbsence, kLongestWithStandby);
     trace_.note("{} is stopped for {} ms", machine.name, in_milliseconds(time));

@@ -1,5 +1,6 @@
 // Servers with backing sets and second hosts: nothing acknowledged is lost, and no two answer at once, while
-// hosts die with their disks, are cut off one way or both, and processes are stopped and go on.
+// hosts die with their disks, are cut off one way or both, and processes are stopped and go on, those of
+// storage nodes, too.
 #include <gtest/gtest.h>
 
 #include "common/log.h"
