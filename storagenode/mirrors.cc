@@ -16,9 +16,7 @@ namespace {
 using routing::has;
 
 constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is no dead server
-constexpr Duration kForwardRefused =
-    std::chrono::seconds(1);  // but nobody listens, for longer than a start takes
-constexpr Duration kMissedTimeout = std::chrono::seconds(8);  // a session has to end meanwhile
+constexpr Duration kMissedTimeout = std::chrono::seconds(8);   // a session has to end meanwhile
 constexpr Duration kPatience = std::chrono::seconds(20);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
 
@@ -106,7 +104,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
       request.note_passed_on();
       rpc::Request passed = service::forwarded(request.call, endpoint_of(*to));
       passed.timeout = kForwardTimeout;
-      passed.refused_patience = kForwardRefused;
+      passed.refused_patience = Suspects::kRefused;
       // So that it is not done however late it comes there, also by one that has started since.
       if (write) passed.on_behalf.layout = {write->coordinator, std::max<std::uint64_t>(write->version, 1)};
       auto reply = co_await suspects_.unless_silent(*to, context_.channel.call(std::move(passed)));
@@ -259,7 +257,7 @@ Task<Result<wire::ForwardResult>> Mirrors::call_forward(const Put& put, std::uin
                                .hole = hole ? static_cast<std::uint32_t>(put.data.size()) : 0};
   return service::internal_call<wire::ForwardResult>(context_.channel, endpoint_of(server),
                                                      wire::kObjectProgram, wire::ObjectProcedure::kForward,
-                                                     args, kForwardTimeout, kForwardRefused);
+                                                     args, kForwardTimeout, Suspects::kRefused);
 }
 
 Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {

@@ -1,30 +1,23 @@
 #include "storagenode/suspects.h"
 
-#include <iterator>
-
 #include "common/log.h"
 #include "service/internal_call.h"
 #include "wire/object.h"
 
 namespace slice::storagenode {
-namespace {
 
-constexpr Duration kRefused = std::chrono::seconds(1);  // nobody listens, for longer than a start takes
-
-}  // namespace
-
-Suspects::Waiting::Waiting(Suspects& suspects, std::uint32_t server, GiveUp give_up)
-    : peer_(suspects.peers_[server]) {
-  peer_.calls.push_back(std::move(give_up));
-  call_ = std::prev(peer_.calls.end());
-  peer_.asked = suspects.context_.loop.now();
-  if (!std::exchange(peer_.watched, true)) spawn(suspects.watch(server, suspects.stopped_));
+Suspects::Peer& Suspects::watched_peer(std::uint32_t server) {
+  Peer& peer = peers_[server];
+  peer.asked = context_.loop.now();
+  if (!std::exchange(peer.watched, true)) spawn(watch(server, stopped_));
+  return peer;
 }
 
 void Suspects::silent(std::uint32_t server) {
-  if (!servers_.insert(server).second) return;
+  Peer& peer = peers_[server];
+  if (std::exchange(peer.silent, true)) return;
   log_warning("server {} is silent: it is not asked until it answers again", server);
-  for (const GiveUp& give_up : peers_[server].calls) context_.loop.post(give_up);
+  for (const GiveUp& give_up : peer.calls) context_.loop.post(give_up);
   spawn(probe(server, stopped_));
 }
 
@@ -45,7 +38,7 @@ Task<void> Suspects::probe(std::uint32_t server, std::shared_ptr<bool> stopped) 
     again = co_await answers(server, kProbeTimeout);
     if (*stopped) co_return;
   }
-  servers_.erase(server);
+  peers_[server].silent = false;
   log_info("server {} is asked again", server);
 }
 
@@ -59,7 +52,7 @@ Task<void> Suspects::watch(std::uint32_t server, std::shared_ptr<bool> stopped) 
     if (!answered && peer.heard < now) silent(server);
     co_await context_.loop.sleep(kInterval);
     if (*stopped) co_return;
-  } while (!has(server) && (!peer.calls.empty() || context_.loop.now() - peer.asked <= kLately));
+  } while (!peer.silent && (!peer.calls.empty() || context_.loop.now() - peer.asked <= kLately));
   peer.watched = false;
 }
 

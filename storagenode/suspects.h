@@ -10,7 +10,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "common/task.h"
@@ -26,13 +25,18 @@ class Suspects {
   static constexpr Duration kInterval = std::chrono::seconds(1);
   static constexpr Duration kAnswers = std::chrono::milliseconds(1500);
   static constexpr Duration kLately = std::chrono::seconds(10);  // it is probed for so long after a call
+  // Of a call or a probe where nobody listens at a host that is there: longer than a start takes.
+  static constexpr Duration kRefused = std::chrono::seconds(1);
 
   explicit Suspects(service::ServiceContext& context) : context_(context) {}
   ~Suspects() { *stopped_ = true; }
   Suspects(const Suspects&) = delete;
   Suspects& operator=(const Suspects&) = delete;
 
-  bool has(std::uint32_t server) const { return servers_.contains(server); }
+  bool has(std::uint32_t server) const {
+    const auto found = peers_.find(server);
+    return found != peers_.end() && found->second.silent;
+  }
   // It has not answered in time.
   void silent(std::uint32_t server);
   // What the call of that server comes to; kTimedOut as soon as the server answers no probe either: it may
@@ -41,10 +45,10 @@ class Suspects {
   Task<Result<R>> unless_silent(std::uint32_t server, Task<Result<R>> call) {
     const OneShot<Result<R>> answer;
     spawn(take(std::move(call), answer));
-    const Waiting waiting(*this, server,
-                          [answer] { answer.set(fail(Errc::kTimedOut, "it answers no probe")); });
+    Peer& peer = watched_peer(server);
+    const Waiting waiting(peer, [answer] { answer.set(fail(Errc::kTimedOut, "it answers no probe")); });
     auto result = co_await answer;
-    if (result) heard(server);
+    if (result) peer.heard = context_.loop.now();
     co_return result;
   }
   // Probes nobody any more.
@@ -55,31 +59,33 @@ class Suspects {
   struct Peer {
     std::list<GiveUp> calls;  // that are waited for
     MonoTime asked{}, heard{};
-    bool watched = false;
+    bool watched = false;  // there is a watch() for it
+    bool silent = false;   // there is a probe() for it
   };
   // A call that is waited for.
   class Waiting {
    public:
-    Waiting(Suspects& suspects, std::uint32_t server, GiveUp give_up);
+    Waiting(Peer& peer, GiveUp give_up)
+        : peer_(peer), call_(peer.calls.insert(peer.calls.end(), std::move(give_up))) {}
     ~Waiting() { peer_.calls.erase(call_); }
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
 
    private:
     Peer& peer_;
-    std::list<GiveUp>::iterator call_;
+    const std::list<GiveUp>::iterator call_;
   };
   template <class R>
   static Task<void> take(Task<Result<R>> call, OneShot<Result<R>> answer) {
     answer.set(co_await std::move(call));
   }
-  void heard(std::uint32_t server) { peers_[server].heard = context_.loop.now(); }
+  // Which is asked for something now.
+  Peer& watched_peer(std::uint32_t server);
   Task<bool> answers(std::uint32_t server, Duration timeout);
   Task<void> probe(std::uint32_t server, std::shared_ptr<bool> stopped);
   Task<void> watch(std::uint32_t server, std::shared_ptr<bool> stopped);
 
   service::ServiceContext& context_;
-  std::set<std::uint32_t> servers_;
   std::map<std::uint32_t, Peer> peers_;  // all that were ever asked
   std::shared_ptr<bool> stopped_ = std::make_shared<bool>(false);
 };

@@ -115,32 +115,34 @@ def of_proxies(options, roles, folder):
 
 
 AWAY_SECONDS = 8  # of a storage node
+WAYS = {way.__name__: way for way in failover.WAYS}
+WAYS_OF_OTHERS = {**WAYS, failover.planned.__name__: failover.ended}  # of those that nobody stands by for
 
+
+# ---- one trial of a server: as failover.until_over(), and whether all was as before afterwards ----
 
 def backed_server(scene, way, name):
     scene.until(lambda: scene.serving(name) is not None, failover.SERVES_SECONDS)
-    took = failover.trial(scene, name, way)
+    took = failover.trial(scene, name, WAYS[way])
     return took, scene.until(lambda: scene.ready(name), failover.SERVES_SECONDS)
 
 
-def storage_node(scene, way, name):
+def storage_node(scene, way, number):
     """Nobody takes its part over: the others have all bytes. It is away for longer than it takes until all go on without it."""
-    over = time.monotonic() + AWAY_SECONDS
-    return failover.until_over(scene, way, name, lambda: time.monotonic() > over), scene.whole()
+    nodes, over = scene.target.servers("store"), time.monotonic() + AWAY_SECONDS
+    return failover.until_over(scene, WAYS_OF_OTHERS[way], nodes[number % len(nodes)], lambda: time.monotonic() > over), scene.whole()
 
 
 def leading_manager(scene, way, _):
     first = scene.leader()
-    return failover.until_over(scene, way, first, lambda: scene.leader() not in (None, first)), scene.whole()
+    return failover.until_over(scene, WAYS_OF_OTHERS[way], first, lambda: scene.leader() not in (None, first)), scene.whole()
 
 
-# Of what is not backed: what is done to it, by `way`; and the nodes or the one that it is done to in turns.
-OTHERS = {"storage": (storage_node, lambda scene: scene.target.servers("store")), "manager": (leading_manager, lambda _: [None])}
+OTHERS = {"storage": storage_node, "manager": leading_manager}  # that have rows of their own
 
 
 def of_servers(options, names, folder):
     """{role and way: until another host serves, of each trial}, the same of what the client waited, and what went wrong."""
-    ways = {way.__name__: way for way in failover.WAYS}
     served, waited, lost = {}, {}, []
     ensembles = targets.Ensembles(f"bench{bench.os.getpid()}", folder, options.build / "bin")
     suite = argparse.Namespace(programs=options.build / "cluster", seed=1, scale=1.0, only=None)
@@ -148,15 +150,12 @@ def of_servers(options, names, folder):
         for way in options.ways.split(","):
             for number in range(options.trials):
                 for name in names or [*scene.backed, *OTHERS]:
-                    carry_out, turns = OTHERS.get(name, (backed_server, lambda _: [name]))
                     row = f"{name} {way}" if name in OTHERS else way
-                    clean_stop = name in OTHERS and way == failover.planned.__name__
-                    of_turn = turns(scene)
-                    took, well = carry_out(scene, failover.ended if clean_stop else ways[way], of_turn[number % len(of_turn)])
+                    took, well = OTHERS[name](scene, way, number) if name in OTHERS else backed_server(scene, way, name)
                     if took is None or not well:
                         lost.append(f"{name}, {way}: " + ("nobody took it over" if took is None else "it did not come back"))
                         continue
-                    if carry_out is not storage_node:
+                    if name != "storage":
                         served.setdefault(row, []).append(took[0])
                     waited.setdefault(row, []).append(max([0, *took[1].values()]))
                 bench.say(f"{way}: {number + 1} of {options.trials}")
@@ -165,13 +164,12 @@ def of_servers(options, names, folder):
 
 def main():
     parser = bench.arguments(__doc__)
-    known = [way.__name__ for way in failover.WAYS]
     parser.add_argument("--trials", type=int, default=10, help="of each server in each way")
-    parser.add_argument("--ways", default=",".join(known))
+    parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--servers", help="by comma (default: all that have a standby, storage nodes, the leading manager, and both kinds of proxies)")
     parser.add_argument("--pictures", type=pathlib.Path)
     options = parser.parse_args()
-    if unknown := set(options.ways.split(",")) - set(known):
+    if unknown := set(options.ways.split(",")) - set(WAYS):
         parser.error(f"no such way: {', '.join(unknown)}")
     wanted = options.servers.split(",") if options.servers else None
     roles = [role for role in PROXIES if wanted is None or role in wanted]

@@ -75,8 +75,7 @@ class Scene(grow.Scene):
 
     def leader(self):
         """The manager that leads; None: nobody does."""
-        done = self.target.slicectl("--timeout", "1", "status", "--json", check=False)
-        return json.loads(done.stdout).get("leader") if done.stdout else None
+        return (self.target.status("--timeout", "1") or {}).get("leader")
 
     def ready(self, name):
         """Somebody serves it, and another one could."""

@@ -100,9 +100,9 @@ class Slice:
         command = uml.in_netns(self.facts["proxy"], str(self.bin_dir / "slicectl"), "--config", self.facts["config"], *words)
         return subprocess.run(command, capture_output=True, text=True, check=check)
 
-    def status(self):
-        """What `slicectl status --json` says by the manager; None where that does not answer. 3 says that something is wrong."""
-        done = self.slicectl("status", "--json", check=False)
+    def status(self, *options):
+        """What `slicectl status --json` says by the manager; None where that does not answer. 3 says that something is wrong. `options`: of slicectl."""
+        done = self.slicectl(*options, "status", "--json", check=False)
         said = json.loads(done.stdout) if done.returncode in (0, ensemble.UNWELL) else {"manager_answers": False}
         return said if said["manager_answers"] else None
 

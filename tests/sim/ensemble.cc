@@ -308,8 +308,8 @@ SimEnsemble::Machine& SimEnsemble::any_machine() {
     Machine& machine = *machines_[random_.below(machines_.size())];
     const bool moves_too = moves_ && machine.config.role == ServerRole::kSmallFile;
     const bool forgets = manager_forgets_ && machine.config.role == ServerRole::kManager;
-    const bool leads = shares_state(machine);
-    if (any || moves_too || forgets || leads || machine.config.role == victims_) return machine;
+    if (any || moves_too || forgets || shares_state(machine) || machine.config.role == victims_)
+      return machine;
   }
 }
 
