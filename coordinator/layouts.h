@@ -38,6 +38,9 @@ class Layouts {
   // The same as this process goes by it. kCorrupt, kIo.
   Result<wire::FileLayout> of(const routing::FileHandle& handle, std::uint64_t stripe) const;
   std::vector<wire::Missing> missing_of(FileId file) const;
+  bool misses(FileId file, std::uint32_t server) const {
+    return lost(server) || copy_of(file, server) != nullptr;
+  }
   bool misses_everything(FileId file, std::uint32_t server) const;
   // The server was declared lost, and can use no layout any more: it misses everything of every file, without
   // a note of it.

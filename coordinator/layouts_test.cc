@@ -50,6 +50,10 @@ class LayoutsTest : public testing::CoordinatorFixture {
                                         wire::SessionArgs{index(server), number}))
         .value();
   }
+  void end_session(const std::string& server, std::uint64_t number, bool durable) {
+    EXPECT_TRUE(run(ask<wire::CoordinatorResult>(wire::CoordinatorProcedure::kEndSession,
+                                                 wire::EndSessionArgs{index(server), number, durable})));
+  }
   // Asks each second, as a node does.
   void keep_session(const std::string& server) { spawn(renew(server, keeps_)); }
   Task<void> renew(std::string server, std::shared_ptr<bool> keeps) {
@@ -317,6 +321,59 @@ TEST_F(LayoutsTest, AChangeWaitsForTheSessionOfANodeThatIsSilent) {
   EXPECT_GT(took, Sessions::kLife - 200ms);
   EXPECT_LT(took, Sessions::kLife + 2s);
   EXPECT_NE(session("store2", first.session).session, first.session) << "and has to begin anew";
+}
+
+TEST_F(LayoutsTest, AChangeDoesNotWaitForANodeThatHasEndedItsSession) {
+  layout();
+  loop_.advance(Sessions::kLife);
+  const wire::SessionResult first = session("store2", 0);
+  silence("store2");
+  end_session("store2", first.session + 1, true);
+  MonoTime before = loop_.now();
+  ASSERT_EQ(missed("store2", {1, 2}), NfsStatus::kOk);
+  EXPECT_GT(loop_.now() - before, 1s) << "that was another session";
+  const wire::SessionResult second = session("store2", 0);
+  end_session("store2", second.session, false);
+  before = loop_.now();
+  ASSERT_EQ(missed("store2", {3, 4}), NfsStatus::kOk);
+  EXPECT_LT(loop_.now() - before, 100ms);
+  EXPECT_NE(session("store2", second.session).session, second.session) << "it begins anew";
+}
+
+// What it acknowledged is durable there: it misses what is written without it, and nothing else.
+TEST_F(LayoutsTest, ACommitNeedsNothingOfANodeThatWasStoppedCleanly) {
+  loop_.advance(Sessions::kLife);
+  keep_session("store1");
+  const wire::SessionResult held = session("store2", 0);
+  EXPECT_EQ(commit_now(mirrored()).status, NfsStatus::kOk);
+  EXPECT_EQ(store2_.commits, 1);
+  end_session("store2", held.session, false);
+  EXPECT_EQ(commit_now(mirrored()).status, NfsStatus::kOk);
+  EXPECT_EQ(store2_.commits, 2) << "it has not said yet that all is durable";
+  end_session("store2", held.session, true);
+  silence("store2");
+  const MonoTime before = loop_.now();
+  EXPECT_EQ(commit_now(mirrored()).status, NfsStatus::kOk);
+  EXPECT_LT(loop_.now() - before, 100ms);
+  EXPECT_TRUE(stripes_missed_by("store2").empty());
+  // It is there again, and asked again.
+  serve("store2", store2_);
+  ASSERT_EQ(session("store2", held.session).status, NfsStatus::kOk);
+  EXPECT_EQ(commit_now(mirrored()).status, NfsStatus::kOk);
+  EXPECT_EQ(store2_.commits, 3);
+}
+
+// Else nobody might say how far the file goes.
+TEST_F(LayoutsTest, ACommitGoesWithoutTheOneNodeAloneThatWasStoppedCleanly) {
+  loop_.advance(Sessions::kLife);
+  const wire::SessionResult held = session("store2", 0);
+  end_session("store2", held.session, true);
+  EXPECT_EQ(commit_now(mirrored()).status, NfsStatus::kOk);
+  EXPECT_EQ(store2_.commits, 1) << "the other one has no session";
+  keep_session("store1");
+  ASSERT_EQ(missed("store1", {1, 2}), NfsStatus::kOk);
+  EXPECT_EQ(commit_now(mirrored()).status, NfsStatus::kOk);
+  EXPECT_EQ(store2_.commits, 2) << "the other one misses something";
 }
 
 // COMMIT and TRUNCATE of a mirrored file are done without a node that is away; it misses everything then.

@@ -39,10 +39,12 @@ bool add_holding(wire::ObjectCommitResult& all, const wire::ObjectCommitResult& 
   return true;
 }
 
-Participants::Participants(service::ServiceContext& context, FileGate& gate, Without without)
+Participants::Participants(service::ServiceContext& context, FileGate& gate, Without without,
+                           Committed committed)
     : context_(context),
       gate_(gate),
       without_(std::move(without)),
+      committed_(std::move(committed)),
       calls_(context.metrics.counter("coordinator_participant_calls_total", "calls of data servers")),
       retries_(context.metrics.counter("coordinator_participant_retries_total",
                                        "calls of data servers made again")),
@@ -109,6 +111,8 @@ Task<R> Participants::ask(std::uint32_t server, wire::ObjectProcedure procedure,
       if (!mirrored) context_.verifier.see(tables->server(server)->lost);
       if (!may_go_without || tables->removed(server)) co_return removed<R>(handle);
     }
+    if (mirrored && procedure == wire::ObjectProcedure::kCommit && committed_(handle, server))
+      co_return R{.status = nfs3::Status::kNoEnt};
     if (may_go_without && co_await without_(handle, server, silent))
       co_return R{.status = nfs3::Status::kNoEnt};
     // The server may have moved since the last try.

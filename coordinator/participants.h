@@ -30,7 +30,9 @@ class Participants {
   // `silent`: it was asked, for this or for another file, and did not answer; else only if it was noted
   // before.
   using Without = std::function<Task<bool>(routing::FileHandle handle, std::uint32_t server, bool silent)>;
-  Participants(service::ServiceContext& context, FileGate& gate, Without without);
+  // Of a mirrored file: the server is away, and a COMMIT needs nothing of it.
+  using Committed = std::function<bool(const routing::FileHandle& handle, std::uint32_t server)>;
+  Participants(service::ServiceContext& context, FileGate& gate, Without without, Committed committed);
 
   // Indexes of the servers that may hold bytes of the file: its small-file server (where the volume has a
   // threshold, the file is not mirrored, and no opener asks, whose bytes all lie behind that), and for a
@@ -74,6 +76,7 @@ class Participants {
   service::ServiceContext& context_;
   FileGate& gate_;
   Without without_;
+  Committed committed_;
   std::set<std::uint32_t> silent_;  // servers that have not answered the last call to them
   Counter& calls_;
   Counter& retries_;

@@ -32,6 +32,7 @@ CoordinatorProgram::CoordinatorProgram(service::ServiceContext& context, Parts p
   serve_by<wire::CoordinatorTruncateArgs>(CoordinatorProcedure::kTruncate);
   serve_by<wire::CoordinatorRemoveArgs>(CoordinatorProcedure::kRemove);
   serve_by<wire::SessionArgs>(CoordinatorProcedure::kSession);
+  serve_by<wire::EndSessionArgs>(CoordinatorProcedure::kEndSession);
   serve_by<wire::LayoutArgs>(CoordinatorProcedure::kLayout);
   serve_by<wire::MissedArgs>(CoordinatorProcedure::kMissed);
   serve_by<wire::MapArgs>(CoordinatorProcedure::kMap);
@@ -46,8 +47,9 @@ CoordinatorProgram::CoordinatorProgram(service::ServiceContext& context, Parts p
 
 std::optional<FileId> CoordinatorProgram::file_of(const rpc::Call& call) const {
   if (!call.internal || is(call, CoordinatorProcedure::kNull) || is(call, CoordinatorProcedure::kSession) ||
-      is(call, CoordinatorProcedure::kReceive) || is(call, CoordinatorProcedure::kEmptied) ||
-      is(call, CoordinatorProcedure::kSpread) || is(call, CoordinatorProcedure::kSpreading)) {
+      is(call, CoordinatorProcedure::kEndSession) || is(call, CoordinatorProcedure::kReceive) ||
+      is(call, CoordinatorProcedure::kEmptied) || is(call, CoordinatorProcedure::kSpread) ||
+      is(call, CoordinatorProcedure::kSpreading)) {
     return std::nullopt;
   }
   // The arguments of all others begin with its handle.
@@ -158,6 +160,11 @@ Task<wire::SessionResult> CoordinatorProgram::serve(const wire::SessionArgs& arg
   // A node that has started: what was sent to it before has an older one.
   result.version = args.session == 0 ? parts_.layouts.next_version() : parts_.layouts.version();
   co_return result;
+}
+
+Task<wire::CoordinatorResult> CoordinatorProgram::serve(const wire::EndSessionArgs& args) {
+  parts_.sessions.end(args);
+  co_return wire::CoordinatorResult{};
 }
 
 Task<wire::LayoutResult> CoordinatorProgram::serve(const wire::LayoutArgs& args) {

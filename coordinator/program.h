@@ -45,6 +45,7 @@ class CoordinatorProgram : public service::InternalProgram {
   Task<wire::CoordinatorResult> serve(const wire::CoordinatorTruncateArgs& args);
   Task<wire::CoordinatorResult> serve(const wire::CoordinatorRemoveArgs& args);
   Task<wire::SessionResult> serve(const wire::SessionArgs& args);
+  Task<wire::CoordinatorResult> serve(const wire::EndSessionArgs& args);
   Task<wire::LayoutResult> serve(const wire::LayoutArgs& args);
   Task<wire::MapResult> serve(const wire::MapArgs& args);
   Task<wire::CoordinatorResult> serve(const wire::MoveArgs& args);

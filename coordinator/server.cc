@@ -1,5 +1,6 @@
 #include "coordinator/server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/log.h"
@@ -23,10 +24,14 @@ class Coordinator::Programs {
         sessions(context),
         extents(context, gate),
         layouts(context, *intentions, sessions, *maps, extents, first_version),
-        participants(context, gate,
-                     [this](routing::FileHandle handle, std::uint32_t server, bool silent) {
-                       return without(handle, server, silent);
-                     }),
+        participants(
+            context, gate,
+            [this](routing::FileHandle handle, std::uint32_t server, bool silent) {
+              return without(handle, server, silent);
+            },
+            [this](const routing::FileHandle& handle, std::uint32_t server) {
+              return committed(handle, server);
+            }),
         locks(context.loop),
         authority(context),
         commit(context, gate, *intentions, participants, authority),
@@ -83,6 +88,16 @@ class Coordinator::Programs {
     bool away = !sessions.live(server) && (silent || stale);
     if (!away && !(stale && !layouts.joins(handle.fileid, server))) co_return false;
     co_return co_await layouts.missed(handle, server, {0, wire::kAllStripes}) == nfs3::Status::kOk;
+  }
+
+  // One that was stopped cleanly has all it acknowledged. How far the file goes others say: those of its
+  // stripes, which are whole.
+  bool committed(const routing::FileHandle& handle, std::uint32_t server) const {
+    if (!sessions.left_durable(server)) return false;
+    const auto servers = routing::storage_servers(*context.tables.get(), handle);
+    return std::all_of(servers.begin(), servers.end(), [&](std::uint32_t other) {
+      return other == server || (sessions.live(other) && !layouts.misses(handle.fileid, other));
+    });
   }
 
   service::ServiceContext& context;

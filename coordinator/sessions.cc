@@ -22,7 +22,7 @@ Sessions::Sessions(service::ServiceContext& context)
                                      "sessions of storage nodes that were silent when told")) {}
 
 Sessions::Session& Sessions::of(std::uint32_t server) {
-  return sessions_.try_emplace(server, Session{0, started_ + kLife}).first->second;
+  return sessions_.try_emplace(server, Session{.until = started_ + kLife}).first->second;
 }
 
 wire::SessionResult Sessions::renew(const wire::SessionArgs& args) {
@@ -36,11 +36,26 @@ wire::SessionResult Sessions::renew(const wire::SessionArgs& args) {
   MonoTime now = context_.loop.now();
   bool lasts = session.number != 0 && session.number == args.session && now < session.until;
   if (!lasts) session.number = context_.random() | 1;
+  session.left = Left::kNo;
   session.until = now + kLife;
   session.free_bytes = args.free_bytes;
   return {.session = session.number,
           .milliseconds = static_cast<std::uint32_t>(
               std::chrono::duration_cast<std::chrono::milliseconds>(kLife).count())};
+}
+
+void Sessions::end(const wire::EndSessionArgs& args) {
+  auto found = sessions_.find(args.server);
+  if (found == sessions_.end() || args.session == 0 || found->second.number != args.session) return;
+  Session& session = found->second;
+  if (session.left == Left::kNo) log_info("storage node {} ends its session", args.server);
+  session.left = args.durable ? Left::kDurable : Left::kYes;
+  session.until = std::min(session.until, context_.loop.now());
+}
+
+bool Sessions::left_durable(std::uint32_t server) const {
+  auto found = sessions_.find(server);
+  return found != sessions_.end() && found->second.left == Left::kDurable;
 }
 
 bool Sessions::live(std::uint32_t server) const {
@@ -89,13 +104,13 @@ Task<bool> Sessions::recall_from(std::uint32_t server, wire::RecallArgs args) {
     const wire::ServerEntry* entry = context_.tables.get()->server(server);
     auto result = co_await service::internal_call<wire::ObjectStatusResult>(
         context_.channel, entry->endpoint, wire::kObjectProgram, wire::ObjectProcedure::kRecall, args,
-        std::min<Duration>(kRecallTimeout, of(server).until - context_.loop.now()));
+        std::min<Duration>(kRecallTimeout, of(server).until - context_.loop.now()), kPause);
     told = result && result->status == nfs3::Status::kOk;
     if (!told) co_await context_.loop.sleep(kPause);
   }
   Session& session = of(server);
   --session.recalls;
-  if (!told) {
+  if (!told && session.left == Left::kNo) {
     session.number = 0;
     ended_.add();
     if (log_.allow()) log_warning("the session of storage node {} has ended: it does not answer", server);

@@ -1,6 +1,6 @@
 // Sessions: which storage nodes may use layouts of files. A node keeps its session up by asking
-// again and again; a change of a layout is over when every node was told of it, or its session has ended.
-// After a start every node is taken to have one. One loop.
+// again and again; a change of a layout is over when every node was told of it, or its session has ended, by
+// time or since the node says so. After a start every node is taken to have one. One loop.
 #ifndef SLICE_COORDINATOR_SESSIONS_H
 #define SLICE_COORDINATOR_SESSIONS_H
 
@@ -20,10 +20,13 @@ class Sessions {
   explicit Sessions(service::ServiceContext& context);
 
   wire::SessionResult renew(const wire::SessionArgs& args);
+  void end(const wire::EndSessionArgs& args);
   // Nobody uses layouts of before this start any more: only then may any be given out.
   Task<void> settled();
   // False: it can use no layout, and answers nobody that it needs one for.
   bool live(std::uint32_t server) const;
+  // It has ended its session, has no other, and what it was told to write before is durable there.
+  bool left_durable(std::uint32_t server) const;
   // What nodes with a session have said of their disks.
   std::vector<Room> rooms() const;
   // Ends when no node uses a layout of this coordinator any more that args makes void; `coordinator` is set
@@ -31,8 +34,10 @@ class Sessions {
   Task<void> recall(wire::RecallArgs args);
 
  private:
+  enum class Left { kNo, kYes, kDurable };  // by the node's own word
   struct Session {
     std::uint64_t number = 0;  // 0: that of before this start
+    Left left = Left::kNo;
     MonoTime until;
     std::uint64_t free_bytes = 0;
     unsigned recalls = 0;  // under way: then it is not made longer

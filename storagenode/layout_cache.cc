@@ -1,6 +1,7 @@
 #include "storagenode/layout_cache.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "service/internal_call.h"
 #include "wire/coordinator.h"
@@ -44,7 +45,7 @@ void LayoutCache::start() {
     spawn(renew(server->server));
   }
   timer_ = context_.loop.after(kRenew, [this] {
-    if (!stopping_) start();
+    if (!ended_) start();
   });
 }
 
@@ -83,7 +84,7 @@ Task<void> LayoutCache::renew(std::uint32_t coordinator) {
   Session& session = sessions_[coordinator];
   const auto tables = context_.tables.get();
   const wire::ServerEntry* entry = tables->server(coordinator);
-  if (session.asking || entry == nullptr) co_return;
+  if (ended_ || session.asking || entry == nullptr) co_return;
   session.asking = true;
   MonoTime asked = context_.loop.now();
   auto gone = gone_;
@@ -95,7 +96,7 @@ Task<void> LayoutCache::renew(std::uint32_t coordinator) {
       wire::SessionArgs{context_.self.index, session.number, usable}, kSessionTimeout);
   if (*gone) co_return;
   session.asking = false;
-  if (!result || result->status != nfs3::Status::kOk) co_return;
+  if (ended_ || !result || result->status != nfs3::Status::kOk) co_return;
   if (result->session != session.number) {
     if (session.number != 0) {
       lost_.add();
@@ -110,12 +111,34 @@ Task<void> LayoutCache::renew(std::uint32_t coordinator) {
   session.until = asked + std::chrono::milliseconds(result->milliseconds);
 }
 
+Task<bool> LayoutCache::end(bool durable) {
+  ended_ = true;
+  entries_.clear();
+  std::vector<Task<bool>> telling;
+  for (auto& [coordinator, session] : sessions_) {
+    session.until = {};
+    if (session.number != 0) telling.push_back(tell_end(coordinator, durable));
+  }
+  const std::vector<bool> told = co_await all(std::move(telling));
+  co_return std::all_of(told.begin(), told.end(), std::identity());
+}
+
+// One that is not told waits until the session is over by time.
+Task<bool> LayoutCache::tell_end(std::uint32_t coordinator, bool durable) {
+  const wire::ServerEntry* entry = context_.tables.get()->server(coordinator);
+  if (entry == nullptr) co_return false;
+  const auto result = co_await service::internal_call<wire::CoordinatorResult>(
+      context_.channel, entry->endpoint, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kEndSession,
+      wire::EndSessionArgs{context_.self.index, sessions_[coordinator].number, durable}, kEndPatience);
+  co_return result.has_value();
+}
+
 // One that has ended by delay is soon there again; whoever is told to come again comes much later.
 Task<bool> LayoutCache::wait_for_session(std::uint32_t coordinator) {
   for (MonoTime end = context_.loop.now() + kPatience; !live(coordinator);) {
     if (!sessions_[coordinator].asking) co_await renew(coordinator);
     if (live(coordinator)) break;
-    if (stopping_ || context_.loop.now() >= end) co_return false;
+    if (ended_ || context_.loop.now() >= end) co_return false;
     co_await context_.loop.sleep(kPause);
   }
   co_return true;
@@ -127,7 +150,7 @@ Task<Result<wire::FileLayout>> LayoutCache::get(routing::FileHandle handle, std:
   for (int tries = 1;; ++tries) {
     auto layout = co_await get_once(handle, stripe, place);
     if (layout || layout.error().code != Errc::kMisdirected) co_return layout;
-    if (stopping_ || context_.loop.now() >= end)
+    if (ended_ || context_.loop.now() >= end)
       co_return fail(Errc::kUnavailable, "the file's site changes its coordinator, or is on a new server");
     if (tries >= kMostOwners) co_await context_.loop.sleep(kPause);
   }
@@ -164,7 +187,7 @@ Task<Result<wire::FileLayout>> LayoutCache::get_once(routing::FileHandle handle,
 Task<Result<wire::FileLayout>> LayoutCache::fetch(const routing::FileHandle& handle,
                                                   std::uint32_t coordinator, wire::LayoutArgs args) {
   const MonoTime end = context_.loop.now() + kPatience;
-  for (int tries = 0; context_.loop.now() < end && !stopping_; ++tries) {
+  for (int tries = 0; context_.loop.now() < end && !ended_; ++tries) {
     if (tries >= kTriesAtOnce) co_await context_.loop.sleep(kPause);
     std::uint64_t session = sessions_[coordinator].number;
     fetched_.add();

@@ -22,6 +22,7 @@ class LayoutCache {
   static constexpr Duration kRenew = std::chrono::seconds(1);
   // Below the time that another node waits for a forwarded write.
   static constexpr Duration kPatience = std::chrono::seconds(3);
+  static constexpr Duration kEndPatience = std::chrono::milliseconds(300);
 
   explicit LayoutCache(service::ServiceContext& context);
   ~LayoutCache() {
@@ -31,9 +32,12 @@ class LayoutCache {
   LayoutCache(const LayoutCache&) = delete;
   LayoutCache& operator=(const LayoutCache&) = delete;
 
-  // Keeps sessions with all coordinators up, until stop().
+  // Keeps sessions with all coordinators up, until end().
   void start();
-  void stop() { stopping_ = true; }
+  // From the first line on no layout may be used any more, nor is any got; tells the coordinators so.
+  // Again with `durable`: wire::EndSessionArgs. True: each has answered, within kEndPatience.
+  Task<bool> end(bool durable);
+  bool ended() const { return ended_; }
 
   // For this stripe. `place`: it is going to be written, so it gets its place now, where it has none.
   // kUnavailable: the coordinator does not answer, or has given no session, or no layout, for kPatience.
@@ -84,6 +88,7 @@ class LayoutCache {
   Task<Result<wire::FileLayout>> get_once(routing::FileHandle handle, std::uint64_t stripe, bool place);
   void heard(std::uint32_t coordinator, std::uint64_t version);
   Task<void> renew(std::uint32_t coordinator);
+  Task<bool> tell_end(std::uint32_t coordinator, bool durable);
   Task<bool> wait_for_session(std::uint32_t coordinator);
   using Key = std::pair<FileId, std::uint64_t>;  // with the number of the piece
   static Key key_of(FileId file, std::uint64_t stripe) { return {file, wire::piece_of(stripe)}; }
@@ -97,7 +102,7 @@ class LayoutCache {
   std::unordered_map<FileId, Fetch> fetches_;
   std::map<std::uint32_t, std::uint32_t> owners_;  // of coordinator sites, as told
   Generation owners_known_;                        // the tables' then
-  bool stopping_ = false;
+  bool ended_ = false;
   TimerId timer_ = TimerId::kNone;
   std::shared_ptr<bool> gone_ = std::make_shared<bool>(false);
   LogLimiter log_{1};

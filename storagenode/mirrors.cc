@@ -1,6 +1,7 @@
 #include "storagenode/mirrors.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "service/internal_call.h"
 #include "service/relay.h"
@@ -19,6 +20,7 @@ constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is
 constexpr Duration kMissedTimeout = std::chrono::seconds(8);   // a session has to end meanwhile
 constexpr Duration kPatience = std::chrono::seconds(20);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
+constexpr Duration kIdlePause = std::chrono::milliseconds(5), kIdlePatience = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -73,6 +75,47 @@ rpc::Endpoint Mirrors::endpoint_of(std::uint32_t server) const {
   return context_.tables.get()->server(server)->endpoint;
 }
 
+// ---- leaving ----
+
+// Most is made durable while all is served as always: what is asked of it after its sessions have ended is
+// asked again elsewhere when its connections close, and waits until then.
+Task<void> Mirrors::leave() {
+  (void)co_await store_.flush();
+  co_await layouts_.end(false);
+  const bool idle = co_await until_idle();
+  const bool durable = co_await store_.flush();
+  suspects_.stop();
+  std::vector<Task<bool>> telling;
+  telling.push_back(tell_others());
+  if (idle && durable) telling.push_back(layouts_.end(true));
+  co_await all(std::move(telling));
+}
+
+// True: nothing goes by a layout any more.
+Task<bool> Mirrors::until_idle() {
+  const MonoTime deadline = context_.loop.now() + kIdlePatience;
+  while (!under_way_.empty() && context_.loop.now() < deadline) co_await context_.loop.sleep(kIdlePause);
+  co_return under_way_.empty();
+}
+
+Task<bool> Mirrors::tell_others() {
+  const auto tables = context_.tables.get();
+  std::vector<Task<bool>> telling;
+  for (const wire::ServerEntry* node : tables->servers(wire::Role::kStorage)) {
+    const bool other = node->server != context_.self.index && !tables->gone(node->server);
+    if (other && !suspects_.has(node->server)) telling.push_back(tell(node->endpoint));
+  }
+  const std::vector<bool> told = co_await all(std::move(telling));
+  co_return std::all_of(told.begin(), told.end(), std::identity());
+}
+
+Task<bool> Mirrors::tell(rpc::Endpoint node) {
+  const auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+      context_.channel, node, wire::kObjectProgram, wire::ObjectProcedure::kLeaving,
+      wire::LeavingArgs{context_.self.index}, LayoutCache::kEndPatience);
+  co_return result.has_value();
+}
+
 // ---- requests of clients ----
 
 rpc::LayoutStamp Mirrors::sent(const service::NfsRequest& request) const {
@@ -89,6 +132,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
   bool asked = false;
   while (context_.loop.now() < deadline) {
     auto layout = co_await layouts_.get(handle, stripe, write.has_value());
+    if (!layout && layouts_.ended()) co_return Passed{service::NfsAnswer::drop()};
     if (!layout) co_return Passed{service::NfsAnswer(std::move(layout.error()))};
     auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
     bool here = has(copies.whole, context_.self.index) && !not_here;

@@ -29,12 +29,14 @@ class Mirrors {
   Mirrors(service::ServiceContext& context, ObjectStore& store);
 
   LayoutCache& layouts() { return layouts_; }
-  // Sessions and probes, until stop().
+  // Sessions and probes, until leave().
   void start() { layouts_.start(); }
-  void stop() {
-    layouts_.stop();
-    suspects_.stop();
-  }
+  // The process is about to end: nobody is to wait for it. Coordinators and the other storage nodes know so
+  // when this ends; what was written is durable. From before that on nothing that goes by layouts is
+  // answered.
+  Task<void> leave();
+  // Another node's process is about to end.
+  void left(std::uint32_t server) { suspects_.leaves(server); }
   ObjectName object_of(const routing::FileHandle& handle) const {
     return {context_.config.volume.id, handle.fileid, ObjectKind::kFile};
   }
@@ -104,6 +106,10 @@ class Mirrors {
   Task<Outcome> put_there(Put put, std::uint32_t server);
   Task<Result<wire::ForwardResult>> call_forward(const Put& put, std::uint32_t server);
   Task<bool> note_missed(const routing::FileHandle& handle, std::uint32_t server, std::uint64_t stripe);
+  Task<bool> until_idle();
+  // True: all have answered.
+  Task<bool> tell_others();
+  Task<bool> tell(rpc::Endpoint node);
   rpc::Endpoint endpoint_of(std::uint32_t server) const;
   // What goes by a layout, from where it is looked at on: a recall waits for it.
   class UnderWay;

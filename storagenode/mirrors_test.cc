@@ -23,6 +23,14 @@ class FakeCoordinator : public rpc::Program {
         encode(results,
                wire::SessionResult{.session = session, .milliseconds = 3000, .version = layout.version});
         co_return rpc::Outcome::kReply;
+      case wire::CoordinatorProcedure::kEndSession: {
+        wire::EndSessionArgs args;
+        EXPECT_TRUE(decode(call.arguments, args));
+        EXPECT_EQ(args.session, session);
+        ended.push_back(args.durable);
+        encode(results, wire::CoordinatorResult{});
+        co_return rpc::Outcome::kReply;
+      }
       case wire::CoordinatorProcedure::kLayout:
         ++asked;
         encode(results, wire::LayoutResult{.status = status, .layout = layout, .owner = owner});
@@ -38,6 +46,7 @@ class FakeCoordinator : public rpc::Program {
   std::uint64_t session = 1;
   std::function<void()> before_session;  // while it is asked for one
   unsigned missed = 0, asked = 0;
+  std::vector<bool> ended;            // sessions: whether what was written is durable
   std::uint32_t owner = 0;            // of the file's site, as it knows
   NfsStatus status = NfsStatus::kOk;  // of layouts
   NfsStatus notes = NfsStatus::kOk;   // of MISSED
@@ -53,6 +62,11 @@ class FakeCopy : public rpc::Program {
     if (call.procedure == static_cast<std::uint32_t>(wire::ObjectProcedure::kNull)) {
       co_return rpc::Outcome::kReply;
     }
+    if (call.procedure == static_cast<std::uint32_t>(wire::ObjectProcedure::kLeaving)) {
+      ++left;
+      encode(results, wire::ObjectStatusResult{});
+      co_return rpc::Outcome::kReply;
+    }
     if (call.procedure != static_cast<std::uint32_t>(wire::ObjectProcedure::kForward)) {
       co_return rpc::Outcome::kNoProcedure;
     }
@@ -66,7 +80,7 @@ class FakeCopy : public rpc::Program {
     encode(results, wire::ForwardResult{.status = args.epoch < epoch ? NfsStatus::kNotSync : NfsStatus::kOk});
     co_return rpc::Outcome::kReply;
   }
-  unsigned forwards = 0;
+  unsigned forwards = 0, left = 0;
   bool knows_holes = true;
   std::uint64_t holes = 0;            // bytes
   Epoch epoch;                        // of its object
@@ -343,6 +357,67 @@ TEST_F(MirroredFileTest, ANodeThatWasSilentIsNotWaitedForUntilItAnswersAgain) {
   EXPECT_LT(seconds_of_a_write(), 0.1);
   EXPECT_EQ(copy.forwards, 1u);
   EXPECT_EQ(coordinator.missed, 6u);
+}
+
+// Whoever waits for it waits for its session to end by time, or for its host to answer.
+TEST_F(MirroredFileTest, ANodeThatIsStoppedTellsEverybodyWhenAllIsDurable) {
+  EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  const MonoTime before = loop_.now();
+  stop_server();
+  EXPECT_LT(loop_.now() - before, std::chrono::milliseconds(500));
+  EXPECT_EQ(coordinator.ended, (std::vector<bool>{false, true}));
+  EXPECT_EQ(copy.left, 1u);
+  disk_.crash(storage::MemoryDisk::Crash::kDropUnsynced);
+  start_server();
+  loop_.advance(std::chrono::milliseconds(1100));
+  EXPECT_EQ(read(stripe << handle.stripe_shift, 4).data, "abcd");
+}
+
+TEST_F(MirroredFileTest, ANodeThatIsStoppedDoesNotSayThatAllIsDurableWhereItsDiskFails) {
+  EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  disk_.set_fault([](const storage::MemoryDisk::Access& access) -> std::optional<Error> {
+    if (access.operation != storage::MemoryDisk::Operation::kSync) return std::nullopt;
+    return Error{Errc::kIo, "injected"};
+  });
+  stop_server();
+  EXPECT_EQ(coordinator.ended, (std::vector<bool>{false}));
+  EXPECT_EQ(copy.left, 1u);
+  disk_.set_fault(nullptr);
+  start_server();
+}
+
+// Told to wait, a client would do so for longer than it takes until it asks another node.
+TEST_F(MirroredFileTest, ANodeWhoseSessionsHaveEndedAnswersNothingByLayouts) {
+  EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  bool ended = false;
+  start_void(server->stop(), [&ended] { ended = true; });
+  ASSERT_TRUE(loop_.run_until([&ended] { return ended; }));
+  const auto bytes = handles_.mint(handle);
+  EXPECT_FALSE(call(Procedure::kRead, nfs3::ReadArgs{bytes, stripe << handle.stripe_shift, 4}));
+  loop_.advance(std::chrono::seconds(5));
+  EXPECT_EQ(coordinator.ended.size(), 2u) << "and it asks for no other session";
+  EXPECT_EQ(copy.forwards, 1u);
+  retired.push_back(std::move(server));
+  start_server();
+}
+
+TEST_F(MirroredFileTest, ANodeThatIsBeingStoppedIsNotAskedUntilItAnswersAgain) {
+  const wire::LeavingArgs leaving{config_.find("store2")->index}, itself{self_.index};
+  const auto told = [this](const wire::LeavingArgs& args) {
+    return run(service::internal_call<wire::ObjectStatusResult>(
+                   network_, endpoint("store1"), wire::kObjectProgram, wire::ObjectProcedure::kLeaving, args))
+        ->status;
+  };
+  EXPECT_EQ(told(leaving), NfsStatus::kOk);
+  EXPECT_EQ(told(itself), NfsStatus::kInval);
+  EXPECT_EQ(told({config_.find("coord1")->index}), NfsStatus::kInval);
+  EXPECT_EQ(told({999}), NfsStatus::kInval);
+  EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 0u);
+  EXPECT_EQ(coordinator.missed, 1u);
+  loop_.advance(std::chrono::seconds(3));
+  EXPECT_EQ(write_stripe("efgh").status, NfsStatus::kOk);
+  EXPECT_EQ(copy.forwards, 1u);
 }
 
 // It was found out beside.

@@ -34,6 +34,7 @@ ObjectProgram::ObjectProgram(Node& node, const service::SiteMoves& moves)
   on<wire::PlaceArgs>(Procedure::kPlace, [this](const auto& args) { return node_.sites.place(args); });
   on<wire::CopyArgs>(Procedure::kCopy, [this](const auto& args) { return copy(args); });
   on<wire::DiscardArgs>(Procedure::kDiscard, [this](const auto& args) { return discard(args); });
+  on<wire::LeavingArgs>(Procedure::kLeaving, [this](const auto& args) { return leaving(args); });
 }
 
 nfs3::Status ObjectProgram::failed(const Error& error) {
@@ -131,6 +132,14 @@ Task<wire::ObjectStatusResult> ObjectProgram::copy(const wire::CopyArgs& args) {
 
 Task<wire::ObjectStatusResult> ObjectProgram::discard(const wire::DiscardArgs& args) {
   co_return wire::ObjectStatusResult{co_await node_.mirrors.discard(args)};
+}
+
+Task<wire::ObjectStatusResult> ObjectProgram::leaving(const wire::LeavingArgs& args) {
+  const wire::ServerEntry* node = node_.context.tables.get()->server(args.server);
+  const bool other =
+      node != nullptr && node->role == wire::Role::kStorage && args.server != node_.context.self.index;
+  if (other) node_.mirrors.left(args.server);
+  co_return wire::ObjectStatusResult{.status = other ? nfs3::Status::kOk : nfs3::Status::kInval};
 }
 
 }  // namespace slice::storagenode

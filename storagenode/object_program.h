@@ -25,6 +25,7 @@ class ObjectProgram : public service::InternalProgram {
   Task<wire::ObjectStatusResult> recall(const wire::RecallArgs& args);
   Task<wire::ObjectStatusResult> copy(const wire::CopyArgs& args);
   Task<wire::ObjectStatusResult> discard(const wire::DiscardArgs& args);
+  Task<wire::ObjectStatusResult> leaving(const wire::LeavingArgs& args);
   nfs3::Status failed(const Error& error);
 
   Node& node_;

@@ -37,6 +37,8 @@ class ObjectStore {
 
   // Recovers from the disk; before anything else.
   Task<Status> open();
+  // Makes every write durable that ended before. False: something of it is not.
+  Task<bool> flush();
   // Ends the background work and syncs what is unsynced. Before it is destroyed.
   Task<void> stop();
   // For a process that has crashed in a simulation: stop() will touch the disk no more.
@@ -178,8 +180,11 @@ class ObjectStore {
   void note_removed(const ObjectName& name);
   bool removed_lately(const ObjectName& name);
   Task<void> clean_forever();
+  // Nothing where a pass is under way.
   Task<void> clean();
-  Task<void> clean_segment(SegmentName name, bool hurry);
+  // As flush(), and unmarks what has been quiet since the last pass.
+  Task<bool> clean_all();
+  Task<bool> clean_segment(SegmentName name, bool hurry);
 
   Loop& loop_;
   storage::Disk& disk_;

@@ -58,9 +58,14 @@ Task<Status> ObjectStore::recover(const MarkRecord& record) {
   co_return co_await sync_folder(folder_of(segment_path(record.segment)));
 }
 
+Task<bool> ObjectStore::flush() {
+  while (cleaning_) co_await loop_.sleep(std::chrono::milliseconds(10));
+  co_return !halted_ && co_await clean_all();
+}
+
 Task<void> ObjectStore::stop() {
   stopping_ = true;
-  if (!halted_) co_await clean();
+  (void)co_await flush();
   while (background_ > 0 || cleaning_) co_await loop_.sleep(std::chrono::milliseconds(10));
 }
 
@@ -78,12 +83,17 @@ Task<void> ObjectStore::clean_forever() {
 }
 
 Task<void> ObjectStore::clean() {
-  if (cleaning_) co_return;
+  if (!cleaning_) (void)co_await clean_all();
+}
+
+Task<bool> ObjectStore::clean_all() {
   cleaning_ = true;
   bool hurry = stopping_ || marks_.granules() > options_.max_marked_granules;
+  bool all_durable = true;
   auto names = marks_.names();
   for (std::size_t i = 0; i < names.size(); ++i) {
-    co_await clean_segment(names[i], hurry);
+    const bool durable = co_await clean_segment(names[i], hurry);
+    all_durable = all_durable && durable;
     // Where the disk never waits, requests would.
     if (i % kCleanedAtOnce == kCleanedAtOnce - 1) co_await loop_.sleep(Duration{0});
   }
@@ -94,16 +104,16 @@ Task<void> ObjectStore::clean() {
   if (!names.empty()) co_await crash_.reach("clean.flushed");
   figures_.marked_granules.set(marks_.granules());
   cleaning_ = false;
+  co_return all_durable;
 }
 
-// Makes what was written so far durable, and unmarks what has been quiet since the last time.
-Task<void> ObjectStore::clean_segment(SegmentName name, bool hurry) {
+Task<bool> ObjectStore::clean_segment(SegmentName name, bool hurry) {
   OpenSegment* open = table_.peek(name);
   if (open == nullptr) {
     // Files are closed only when they are synced; but one may just be opened to be written.
     marks_.rotate(name);
     (void)co_await marks_.settle(name, false);
-    co_return;
+    co_return true;
   }
   Use<Object> object(&open->object);
   {
@@ -112,7 +122,8 @@ Task<void> ObjectStore::clean_segment(SegmentName name, bool hurry) {
     marks_.rotate(name);
   }
   open = table_.peek(name);
-  if (open == nullptr || open->segment.broken()) co_return;
+  if (open == nullptr) co_return true;
+  if (open->segment.broken()) co_return false;
   Status status;
   {
     Use<OpenSegment> use(open);  // not held while healing, which waits for whoever removes the segment
@@ -124,9 +135,10 @@ Task<void> ObjectStore::clean_segment(SegmentName name, bool hurry) {
   }
   if (status) {
     (void)co_await marks_.settle(name, hurry);
-    co_return;
+    co_return true;
   }
   (void)co_await heal(*object);
+  co_return false;
 }
 
 Task<Result<ObjectStore::Stat>> ObjectStore::stat(ObjectName name, std::size_t max_extents) {

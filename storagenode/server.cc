@@ -42,7 +42,8 @@ Task<Status> StorageServer::start() {
 }
 
 Task<void> StorageServer::stop() {
-  node_.mirrors.stop();
+  co_await backing_files_.leave();
+  co_await node_.mirrors.leave();
   co_await moves_.stop();
   co_await scrubber_.stop();
   co_await backing_files_.stop();

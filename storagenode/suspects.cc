@@ -13,10 +13,10 @@ Suspects::Peer& Suspects::watched_peer(std::uint32_t server) {
   return peer;
 }
 
-void Suspects::silent(std::uint32_t server) {
+void Suspects::suspect(std::uint32_t server, std::string_view why) {
   Peer& peer = peers_[server];
   if (std::exchange(peer.silent, true)) return;
-  log_warning("server {} is silent: it is not asked until it answers again", server);
+  log_warning("server {} {}: it is not asked until it answers again", server, why);
   for (const GiveUp& give_up : peer.calls) context_.loop.post(give_up);
   spawn(probe(server, stopped_));
 }

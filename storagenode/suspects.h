@@ -10,6 +10,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "common/task.h"
@@ -38,7 +39,9 @@ class Suspects {
     return found != peers_.end() && found->second.silent;
   }
   // It has not answered in time.
-  void silent(std::uint32_t server);
+  void silent(std::uint32_t server) { suspect(server, "is silent"); }
+  // It says that its process ends.
+  void leaves(std::uint32_t server) { suspect(server, "is being stopped"); }
   // What the call of that server comes to; kTimedOut as soon as the server answers no probe either: it may
   // still carry the call out. This outlives it.
   template <class R>
@@ -79,6 +82,7 @@ class Suspects {
   static Task<void> take(Task<Result<R>> call, OneShot<Result<R>> answer) {
     answer.set(co_await std::move(call));
   }
+  void suspect(std::uint32_t server, std::string_view why);
   // Which is asked for something now.
   Peer& watched_peer(std::uint32_t server);
   Task<bool> answers(std::uint32_t server, Duration timeout);

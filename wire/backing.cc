@@ -30,7 +30,7 @@ void encode_status_of(XdrWriter& out, BackingStatus status) {
 }
 
 BackingStatus decode_status_of(XdrReader& in) {
-  return decode_enum(in, BackingStatus::kGap);
+  return decode_enum(in, BackingStatus::kLeaving);
 }
 
 // A file's path; nothing else is decoded.
@@ -87,6 +87,8 @@ std::string_view backing_status_name(BackingStatus status) {
       return "not found";
     case BackingStatus::kGap:
       return "gap";
+    case BackingStatus::kLeaving:
+      return "leaving";
   }
   return "?";
 }

@@ -49,7 +49,8 @@ enum class BackingStatus : std::uint32_t {
   kNoSpace = 3,  //
   kIo = 4,       // the node's disk fails, or what it keeps of the set is damaged
   kNotFound = 5,
-  kGap = 6,  // changes before these have not come, or came to an earlier run of the node
+  kGap = 6,      // changes before these have not come, or came to an earlier run of the node
+  kLeaving = 7,  // not carried out: the node's process ends, and whoever has other members goes on with them
 };
 // For logs and errors: "stale", ...
 std::string_view backing_status_name(BackingStatus status);

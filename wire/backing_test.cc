@@ -26,6 +26,7 @@ TEST(BackingMessages, Codec) {
                                     .total_bytes = 2});
   check_message(BackingOwnerArgs{kOwner});
   check_message(BackingStatusResult{BackingStatus::kGap});
+  check_message(BackingStatusResult{BackingStatus::kLeaving});
   const Buffer data(as_bytes("some bytes of a record"));
   check_message(BackingChangeArgs{
       kOwner,

@@ -22,7 +22,8 @@ enum class CoordinatorProcedure : std::uint32_t {
   kReceive = 8,
   kEmptied = 9,
   kSpread = 10,
-  kSpreading = 11
+  kSpreading = 11,
+  kEndSession = 12
 };
 
 struct CoordinatorTruncateArgs {

@@ -118,6 +118,8 @@ TEST(LayoutMessages, Codec) {
   check_message(SpreadingResult{SpreadPhase::kGivenUp, 1ull << 40, 2, 3, 1ull << 33, 5, 6, "store2 is away"});
   check_message(EmptiedResult{NfsStatus::kJukebox, 12, "a pass goes on"});
   check_message(DiscardArgs{handle(), 9, 1ull << 40});
+  check_message(EndSessionArgs{3, 1ull << 40, true});
+  check_message(LeavingArgs{3});
   check_message(MissedArgs{handle(), 4, {1ull << 40, kAllStripes}});
   check_message(RecallArgs{FileId{5}, 6, 4, {}});
   check_message(RecallArgs{FileId{}, 6, 4, {1, 900}});

@@ -109,6 +109,19 @@ bool decode(ByteView bytes, SessionResult& out) {
   return in.complete();
 }
 
+void encode(XdrWriter& out, const EndSessionArgs& args) {
+  out.u32(args.server);
+  out.u64(args.session);
+  out.boolean(args.durable);
+}
+bool decode(ByteView bytes, EndSessionArgs& out) {
+  XdrReader in(bytes);
+  out.server = in.u32();
+  out.session = in.u64();
+  out.durable = in.boolean();
+  return in.complete();
+}
+
 void encode(XdrWriter& out, const SpreadArgs& args) {
   out.u64(args.known.value);
   const std::size_t count = encode_count(out, args.shares, kMaxServers);
@@ -451,6 +464,15 @@ bool decode(ByteView bytes, DiscardArgs& out) {
   out.handle = in.opaque(nfs3::kMaxHandle);
   out.version = in.u64();
   out.stripe = in.u64();
+  return in.complete();
+}
+
+void encode(XdrWriter& out, const LeavingArgs& args) {
+  out.u32(args.server);
+}
+bool decode(ByteView bytes, LeavingArgs& out) {
+  XdrReader in(bytes);
+  out.server = in.u32();
   return in.complete();
 }
 

@@ -1,7 +1,7 @@
 // What a coordinator and the storage nodes say to each other of files that have a layout: which copies of
 // mirrored ones miss what (docs/mirrors.md), and where the stripes of block-mapped ones are
-// (docs/block-maps.md). The coordinator's procedures SESSION, LAYOUT, MISSED, MAP, MOVE, RECEIVE and SPREAD;
-// the object program's RECALL, FORWARD, COPY and DISCARD.
+// (docs/block-maps.md). The coordinator's procedures SESSION, END_SESSION, LAYOUT, MISSED, MAP, MOVE, RECEIVE
+// and SPREAD; the object program's RECALL, FORWARD, COPY, DISCARD and LEAVING.
 #ifndef SLICE_WIRE_LAYOUT_H
 #define SLICE_WIRE_LAYOUT_H
 
@@ -98,6 +98,15 @@ struct SessionResult {
   std::uint64_t session = 0;       // another one than asked for: all layouts of before are void
   std::uint32_t milliseconds = 0;  // from when the node asked
   std::uint64_t version = 0;       // of layouts that are given now
+};
+
+// END_SESSION: the node uses no layout any more that it was given in this session, since its process ends; it
+// begins another when it is there again. Nothing happens where the session is another by now. `durable`: what
+// it was ever told to write of files with a layout is durable there; that comes later, or never.
+struct EndSessionArgs {
+  std::uint32_t server = 0;
+  std::uint64_t session = 0;
+  bool durable = false;
 };
 
 // LAYOUT: with the piece of the block map that `stripe` is in; `place`: it is going to be written, so the
@@ -239,6 +248,12 @@ struct DiscardArgs {
   std::uint64_t stripe = 0;
 };
 
+// LEAVING: the process of this storage node ends. The receiver asks it for nothing more until it answers a
+// probe again.
+struct LeavingArgs {
+  std::uint32_t server = 0;
+};
+
 // RECEIVE: what the old owner of coordinator sites has of them, for the new one (docs/moves.md). Those of an
 // attempt have numbers from 1 on and come one after another; one that comes again changes nothing. Answered
 // when it is taken; OFFER of the moves program makes it durable. kStale: the attempt is over there.
@@ -275,6 +290,7 @@ std::optional<rpc::LayoutStamp> decode_sent_too_early(ByteView results);
 #define SLICE_WIRE_LAYOUT_MESSAGES(X) \
   X(SessionArgs) \
   X(SessionResult) \
+  X(EndSessionArgs) \
   X(LayoutArgs) \
   X(LayoutResult) \
   X(MissedArgs) \
@@ -290,7 +306,8 @@ std::optional<rpc::LayoutStamp> decode_sent_too_early(ByteView results);
   X(SpreadArgs) \
   X(SpreadingResult) \
   X(ReceiveArgs) \
-  X(DiscardArgs)
+  X(DiscardArgs) \
+  X(LeavingArgs)
 // clang-format on
 #define X(Message)                                          \
   void encode(rpc::XdrWriter& out, const Message& message); \

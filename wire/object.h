@@ -28,7 +28,8 @@ enum class ObjectProcedure : std::uint32_t {
   kDiscard = 11,
   kPlace = 12,
   kPlaceFile = 13,
-  kImage = 14
+  kImage = 14,
+  kLeaving = 15  // as those of layouts
 };
 
 // Objects are named by (volume, fileID, kind).

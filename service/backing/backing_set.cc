@@ -251,7 +251,8 @@ Task<void> BackingSet::Impl::renew(std::shared_ptr<Impl> /*stays*/, Node node) {
       tell_whether_it_holds();
     } else if (result && result->status == BackingStatus::kStale) {
       stale();
-    } else if (node->session_until - loop_.now() < wire::kBackingSession - kMargin - kPatience) {
+    } else if ((result && result->status == BackingStatus::kLeaving) ||
+               node->session_until - loop_.now() < wire::kBackingSession - kMargin - kPatience) {
       lose(node, why(result));
     }
     co_await loop_.sleep(kRenewInterval);

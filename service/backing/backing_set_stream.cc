@@ -182,7 +182,8 @@ Task<void> BackingSet::Impl::send(std::shared_ptr<Impl> /*stays*/, Node node,
     const bool early =
         result && result->status == BackingStatus::kGap && *node->unanswered.begin() < batch->number;
     if (!early && lose(node, why(result))) break;
-    if (result && !early) {
+    const bool leaving = result && result->status == BackingStatus::kLeaving;
+    if (result && !early && !leaving) {
       // It is there, and not able to follow: it was started again, or its disk fails.
       broken(fmt::format("its last member, node {}, answers: {}", node->server, why(result)));
       break;

@@ -45,7 +45,7 @@ BackingFiles::BackingFiles(Seams seams)
               .bytes = seams_.metrics.counter("storage_backing_bytes_written_total",
                                               "bytes that backing sets' owners wrote")},
       sets_gauge_(seams_.metrics.gauge("storage_backing_sets", "backing sets with a copy on this node")) {
-  for (std::uint32_t i = 1; i <= static_cast<std::uint32_t>(BackingStatus::kGap); ++i) {
+  for (std::uint32_t i = 1; i <= static_cast<std::uint32_t>(BackingStatus::kLeaving); ++i) {
     refused_.push_back(
         &seams_.metrics.counter("storage_backing_refused_total",
                                 "calls of the backing program with another status than ok, by what it is",
@@ -102,6 +102,23 @@ SetCopy* BackingFiles::find(const wire::BackingOwner& owner) {
   return found == sets_.end() ? nullptr : found->second.get();
 }
 
+Task<void> BackingFiles::leave() {
+  constexpr Duration kPause = std::chrono::milliseconds(10);
+  leaving_ = true;
+  const MonoTime deadline = seams_.loop.now() + kLeavePatience;
+  while (!all_told() && seams_.loop.now() < deadline) co_await seams_.loop.sleep(kPause);
+}
+
+bool BackingFiles::all_told() const {
+  return std::all_of(sets_.begin(), sets_.end(), [this](const auto& each) {
+    return !each.second->is_used() || told_.contains(each.first);
+  });
+}
+
+bool BackingFiles::leaves(const SetCopy& copy, const wire::BackingOwner& owner) {
+  return leaving_ && copy.used_by(owner) && told_.insert(owner.server).second;
+}
+
 Task<void> BackingFiles::stop() {
   shared_.stopped = true;
   for (auto& [server, each] : sets_) each->stop();
@@ -130,8 +147,8 @@ Task<wire::BackingAttachResult> BackingFiles::attach(wire::BackingAttachArgs arg
     if (shared_.failure_log.allow())
       log_warning("server {} gets no backing set here: there are {} sets", args.owner.server, sets_.size());
     result.status = BackingStatus::kNoSpace;
-  } else if (shared_.stopped) {
-    result.status = BackingStatus::kIo;
+  } else if (leaving_ || shared_.stopped) {
+    result.status = leaving_ ? BackingStatus::kLeaving : BackingStatus::kIo;
   } else {
     if (copy == nullptr) copy = &add({.server = args.owner.server});
     result = co_await copy->attach(args);
@@ -143,6 +160,7 @@ Task<wire::BackingAttachResult> BackingFiles::attach(wire::BackingAttachArgs arg
 
 wire::BackingStatusResult BackingFiles::renew(const wire::BackingOwnerArgs& args) {
   SetCopy* copy = find(args.owner);
+  if (copy != nullptr && leaves(*copy, args.owner)) return {counted(BackingStatus::kLeaving)};
   return {counted(copy == nullptr ? BackingStatus::kGap : copy->renew(args.owner))};
 }
 
@@ -158,7 +176,8 @@ Task<wire::BackingChangeResult> BackingFiles::change(const wire::BackingChangeAr
   SetCopy* copy = find(args.owner);
   wire::BackingChangeResult result{.status = BackingStatus::kGap};
   if (copy != nullptr) {
-    result.status = co_await copy->change(args);
+    const bool leaving = leaves(*copy, args.owner);
+    result.status = leaving ? BackingStatus::kLeaving : co_await copy->change(args);
     result.applied = copy->applied();
   }
   counted(result.status);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ class BackingFiles {
   static constexpr std::size_t kMostSets = 1024;
   // Of all sets together, where there are not very many sets; but each has a few.
   static constexpr std::size_t kMostOpen = 256, kLeastOpen = 8;
+  // Longer than from one RENEW of an owner to the next.
+  static constexpr Duration kLeavePatience = std::chrono::milliseconds(700);
 
   struct Seams {
     Loop& loop;
@@ -35,6 +38,9 @@ class BackingFiles {
 
   // Which sets there are; before the first call. A set that is damaged is of no use, and costs no other one.
   Task<Status> start();
+  // Tells each owner once, in place of what it asks for, that it is to go on without this node. One that goes
+  // on asking has no other. Ends when all have heard that have a session, or after kLeavePatience.
+  Task<void> leave();
   // Ends when every call has. Those that wait for others before them end at once.
   Task<void> stop();
 
@@ -53,6 +59,9 @@ class BackingFiles {
   Task<Status> load(const std::string& name);
   SetCopy& add(SetState state);
   SetCopy* find(const wire::BackingOwner& owner);  // null: there is none
+  // Whether this is an owner that is to hear it, now.
+  bool leaves(const SetCopy& copy, const wire::BackingOwner& owner);
+  bool all_told() const;
   wire::BackingStatus counted(wire::BackingStatus status);
   // Bytes that are free less the reserve, and all.
   std::pair<std::uint64_t, std::uint64_t> space() const;
@@ -61,6 +70,8 @@ class BackingFiles {
   SetSeams shared_;
   std::map<std::uint32_t, std::unique_ptr<SetCopy>> sets_;  // by server
   std::size_t calls_ = 0;                                   // under way
+  bool leaving_ = false;
+  std::set<std::uint32_t> told_;  // by server
   std::optional<OneShot<bool>> ended_;
   Gauge& sets_gauge_;
   std::vector<Counter*> refused_;  // by status

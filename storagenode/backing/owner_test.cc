@@ -146,6 +146,27 @@ TEST_F(OwnerTest, ANodeThatIsGoneIsTakenOutBeforeTheNextAnswerAndFilledWhenItIsB
   EXPECT_EQ(read(next, "a"), "during");
 }
 
+TEST_F(OwnerTest, ANodeThatIsStoppedIsWaitedForByNobody) {
+  Owner& owner = begin(here_);
+  ASSERT_TRUE(write(owner, "a", "before"));
+  MonoTime at = loop_.now();
+  EXPECT_LT(host(0).leave(), BackingFiles::kLeavePatience) << "also where the owner has nothing to write";
+  host(0).end();
+  ASSERT_TRUE(write(owner, "a", "during"));
+  EXPECT_LT(loop_.now() - at, BackingFiles::kLeavePatience);
+  EXPECT_EQ(members(), (std::vector<std::uint32_t>{number(1)}));
+  // The last one has nobody to leave to: it is used until its end.
+  at = loop_.now();
+  EXPECT_LT(host(1).leave(), BackingFiles::kLeavePatience);
+  ASSERT_TRUE(write(owner, "a", "until the end"));
+  EXPECT_LT(loop_.now() - at, 1s);
+  EXPECT_EQ(members(), (std::vector<std::uint32_t>{number(1)}));
+  host(1).end();
+  host(1).start();
+  kill(owner);
+  EXPECT_EQ(read(begin(elsewhere_), "a"), "until the end");
+}
+
 TEST_F(OwnerTest, AnotherNodeIsFilledInPlaceOfOneThatStaysAway) {
   Owner& owner = begin(here_);
   std::string big(3 << 20, 'b');

@@ -53,6 +53,9 @@ class SetCopy {
 
   Task<wire::BackingAttachResult> attach(wire::BackingAttachArgs args);
   wire::BackingStatus renew(const wire::BackingOwner& owner);
+  // It has attached in this run, and its session is not over.
+  bool used_by(const wire::BackingOwner& owner) const { return is_used() && is_owner(owner); }
+  bool is_used() const { return attached_ && !leaves_ && held(0) > Duration(0); }
   Task<wire::BackingStatus> let_go(wire::BackingOwner owner);
   // `args` live until the task ends.
   Task<wire::BackingStatus> change(const wire::BackingChangeArgs& args);

@@ -113,6 +113,17 @@ struct NodeHost {
     end();
     start();
   }
+  // As the process does before it ends; how long that takes.
+  Duration leave() {
+    const MonoTime before = loop.now();
+    bool over = false;
+    spawn([](BackingFiles& each, bool& over) -> Task<void> {
+      co_await each.leave();
+      over = true;
+    }(*files, over));
+    EXPECT_TRUE(loop.run_until([&over] { return over; }));
+    return loop.now() - before;
+  }
   void cut() { all.attach(at, nullptr); }
   void join() { all.attach(at, dispatcher.get()); }
 

@@ -215,6 +215,7 @@ void object_program(Maker& make) {
   make.internal(kProgram, P::kForward, forward);
   make.internal(kProgram, P::kCopy, wire::CopyArgs{make.handle(2), 1, 2, 3});
   make.internal(kProgram, P::kDiscard, wire::DiscardArgs{make.handle(2), 1, 2});
+  make.internal(kProgram, P::kLeaving, wire::LeavingArgs{4});
 }
 
 void authority_and_coordinator(Maker& make) {
@@ -232,6 +233,7 @@ void authority_and_coordinator(Maker& make) {
   make.internal(kProgram, C::kTruncate, wire::CoordinatorTruncateArgs{make.handle(2), 9, Epoch{1}});
   make.internal(kProgram, C::kRemove, wire::CoordinatorRemoveArgs{make.handle(2)});
   make.internal(kProgram, C::kSession, wire::SessionArgs{3, 0, 1 << 20});
+  make.internal(kProgram, C::kEndSession, wire::EndSessionArgs{3, 1, true});
   make.internal(kProgram, C::kLayout, wire::LayoutArgs{make.handle(2), 1, true});
   make.internal(kProgram, C::kMissed, wire::MissedArgs{make.handle(2), 3, {1, 5}});
   make.internal(kProgram, C::kMap, wire::MapArgs{make.handle(2), 1});

@@ -354,6 +354,17 @@ void SimEnsemble::schedule_stop(Duration within) {
   });
 }
 
+// By SIGTERM.
+void SimEnsemble::schedule_end(Duration within) {
+  loop_.after(random_.between({}, within), [this, storm = storms_] {
+    if (!stormy_ || storm != storms_) return;
+    Machine& machine = any_machine();
+    if (!machine.serving || !machine.process) return;
+    trace_.note("{} is to end", machine.name);
+    machine.process->terminate("stopped");
+  });
+}
+
 // Somebody sets it.
 void SimEnsemble::schedule_clock(Duration within) {
   loop_.after(random_.between({}, within), [this, storm = storms_] {
@@ -429,6 +440,7 @@ void SimEnsemble::storm(Duration soon, unsigned crashes) {
   for (unsigned i = 0; i < crashes; ++i) {
     if (random_.chance(0.5)) schedule_kill(soon);
   }
+  if (random_.chance(0.3)) schedule_end(soon);
   if (random_.chance(backing_ > 0 ? 0.7 : 0.3)) schedule_cut(soon);
   if ((backing_ > 0 || managers_count_ > 1) && random_.chance(0.7)) schedule_stop(soon);
   if (managers_count_ > 1 && random_.chance(0.7)) schedule_silence(soon);

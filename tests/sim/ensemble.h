@@ -136,6 +136,7 @@ class SimEnsemble {
   void schedule_kill(Duration within);
   void schedule_cut(Duration within);
   void schedule_stop(Duration within);
+  void schedule_end(Duration within);
   void schedule_clock(Duration within);
   void schedule_silence(Duration within);
   void schedule_disk_errors(Duration within);

@@ -63,6 +63,10 @@ class SimEnsemble::Process {
   Task<slice::Status> start();
   void die(std::uint64_t survivors, std::uint64_t seed, bool silently);
   void stop_for(Duration time) { loop_.stop_for(time); }
+  // It does what there is to do before its end.
+  void terminate(std::string why) {
+    loop_.post([this, why = std::move(why)] { spawn(end_cleanly(why)); });
+  }
   bool stopped() const { return loop_.stopped(); }
   void set_wall_ahead(Duration ahead) { loop_.set_wall_ahead(ahead); }
   bool alive() const { return loop_.alive(); }
@@ -77,8 +81,8 @@ class SimEnsemble::Process {
   Task<slice::Status> open_backing();
   Task<slice::Status> join_manager();
   void serve();
-  // Another host serves the server: it ends well, and comes back to stand by.
-  Task<void> stand_by();
+  // As by SIGTERM.
+  Task<void> end_cleanly(std::string why);
   wire::HeartbeatArgs told();
   std::unique_ptr<service::Role> make_role();
   std::unique_ptr<service::Role> make_manager();

@@ -157,7 +157,7 @@ Task<slice::Status> SimEnsemble::Process::join_manager() {
             });
           },
       .moved = backing_ ? std::function<void(rpc::Endpoint)>(
-                              [this](rpc::Endpoint) { loop_.post([this] { spawn(stand_by()); }); })
+                              [this](rpc::Endpoint) { terminate("it is served elsewhere"); })
                         : nullptr,
       .other_moved = [this](rpc::Endpoint from, rpc::Endpoint to) { socket_.moved(from, to); }});
   if (backing_) SLICE_CO_RETURN_IF_ERROR(co_await open_backing());
@@ -171,11 +171,11 @@ Task<slice::Status> SimEnsemble::Process::join_manager() {
   co_return slice::Status{};
 }
 
-Task<void> SimEnsemble::Process::stand_by() {
+Task<void> SimEnsemble::Process::end_cleanly(std::string why) {
   if (std::exchange(leaves_, true)) co_return;
   if (machine_.serving) co_await role_->stop();
-  co_await backing_->close();
-  if (loop_.alive()) ensemble_.kill(machine_, "it is served elsewhere");
+  if (backing_) co_await backing_->close();
+  if (loop_.alive()) ensemble_.kill(machine_, why);
 }
 
 Result<std::unique_ptr<storage::KvStore>> SimEnsemble::Process::open_store() {
