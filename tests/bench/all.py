@@ -48,6 +48,7 @@ SHORT = {
     "units": ["--units", "64KiB,1MiB", "--rounds", "1"],
     "backing": ["--on", "tmpfs", "--rounds", "1", "--seconds", "1", "--processes", "2", "--objects", "40"],
     "failover": ["--trials", "1", "--ways", "planned", "--servers", "dir1,sharer"],
+    "takeover": ["--names", "20000", "--files", "2000", "--rounds", "1", "--interval", "1", "--settle", "3"],
     "fairness": ["--clients", "4", "--rounds", "1", "--warm-up", "0.5", "--interval", "2"],
     "table3": ["--rounds", "2", "--rate", "500", "--warm-up", "0.5", "--interval", "2"],
     "fuzz": ["--cases", "50000"],

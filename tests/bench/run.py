@@ -95,6 +95,8 @@ BENCHMARKS = {
               "LOCK and UNLOCK by NLM beside NFS-Ganesha: rate, CPU; and how long a lock is waited for after a server's death"),
     "failover": (command(sys.executable, ROOT / "tests/bench/failover.py"),
                  "how long a client stands still when another host takes a server over: killed, vanished, stopped, planned; a picture"),
+    "takeover": (command(sys.executable, ROOT / "tests/bench/takeover.py"),
+                 "how long a client stands still when a server with a million names, or many small files, is taken over by its standby"),
     "client-proxy": (command(sys.executable, ROOT / "tests/bench/client_proxy.py"),
                      "calls by a proxy on the client's own host and by the virtual address, in turns: rate, CPU"),
     "units": (command(sys.executable, ROOT / "tests/bench/units.py"),

@@ -55,6 +55,19 @@ class Supervisor(Beside):
                         self.hosts.start(name)
 
 
+def serving(target, hosts, name):
+    """The process that serves it, as the manager hears; None: nobody does."""
+    said = next((server for server in (target.status() or {"servers": []})["servers"] if server["name"] == name), None)
+    if not said or not said["alive"] or not said["state"].startswith("serving"):
+        return None
+    return next((process for process in (name, name + STANDBY) if hosts.pid(process) == said["pid"]), None)
+
+
+def stood_by(target, name):
+    sets = json.loads(target.slicectl("backing", "--json").stdout)["sets"]
+    return any(each["server"] == name and each["standbys"] for each in sets)
+
+
 class Scene(grow.Scene):
     say = staticmethod(say)
 
@@ -67,11 +80,7 @@ class Scene(grow.Scene):
         return self.hosts.pid(process)
 
     def serving(self, name):
-        """The process that serves it, as the manager hears; None: nobody does."""
-        said = next((server for server in (self.target.status() or {"servers": []})["servers"] if server["name"] == name), None)
-        if not said or not said["alive"] or not said["state"].startswith("serving"):
-            return None
-        return next((process for process in (name, name + STANDBY) if self.pid(process) == said["pid"]), None)
+        return serving(self.target, self.hosts, name)
 
     def leader(self):
         """The manager that leads; None: nobody does."""
@@ -79,8 +88,7 @@ class Scene(grow.Scene):
 
     def ready(self, name):
         """Somebody serves it, and another one could."""
-        sets = json.loads(self.tell("backing", "--json"))["sets"]
-        return self.serving(name) is not None and any(each["server"] == name and each["standbys"] for each in sets)
+        return self.serving(name) is not None and stood_by(self.target, name)
 
     def whole(self):
         """Nobody is away, and every copy is there again."""
