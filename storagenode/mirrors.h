@@ -14,6 +14,7 @@
 
 #include "service/nfs_program.h"
 #include "service/placing.h"
+#include "storagenode/doubts.h"
 #include "storagenode/layout_cache.h"
 #include "storagenode/object_store.h"
 #include "storagenode/stripe_locks.h"
@@ -29,8 +30,11 @@ class Mirrors {
   Mirrors(service::ServiceContext& context, ObjectStore& store);
 
   LayoutCache& layouts() { return layouts_; }
-  // Sessions and probes, until leave().
-  void start() { layouts_.start(); }
+  // Sessions and probes, until leave(); the store is open.
+  void start() {
+    layouts_.start();
+    doubts_.start();
+  }
   // The process is about to end: nobody is to wait for it. Coordinators and the other storage nodes know so
   // when this ends; what was written is durable. From before that on nothing that goes by layouts is
   // answered.
@@ -87,6 +91,7 @@ class Mirrors {
     Took took = Took::kFailed;
     std::optional<Error> error;
     ObjectStore::Written written;
+    Epoch epoch;  // of the copy's object, of another's answer
   };
   struct Put {
     routing::FileHandle handle;
@@ -96,15 +101,23 @@ class Mirrors {
   };
   // What one round of a write came to.
   struct Round {
-    bool again = false;  // under another layout or epoch
-    bool some_have_it = false;
+    bool again = false;         // under another layout or epoch
+    bool begun = false;         // copies were written to
+    bool some_have_it = false;  // for certain
     Result<Written> written = Written{};
   };
   Task<Round> write_round(const routing::FileHandle& handle, rpc::LayoutStamp sent, std::uint64_t offset,
                           ByteView data, ObjectStore::WriteOptions options);
   Task<Outcome> put_here(Put put);
-  Task<Outcome> put_there(Put put, std::uint32_t server);
+  // Of a hole, where the other node is of the last version and knows none.
+  enum class HoleOr { kZeros, kNothing };
+  Task<Outcome> put_there(Put put, std::uint32_t server, HoleOr instead = HoleOr::kZeros);
   Task<Result<wire::ForwardResult>> call_forward(const Put& put, std::uint32_t server);
+  Task<nfs3::Status> tell_missed(routing::FileHandle handle, std::uint32_t server, wire::StripeRange stripes);
+  // What the copies of a stripe are by the layout of now.
+  Task<Result<routing::StripeCopies>> copies_of(routing::FileHandle handle, std::uint64_t stripe);
+  // Gives back what `to` has in the rest of a stripe that is copied to it.
+  Task<bool> clear_rest(Put put, std::uint64_t end, std::uint32_t to);
   Task<bool> note_missed(const routing::FileHandle& handle, std::uint32_t server, std::uint64_t stripe);
   Task<bool> until_idle();
   // True: all have answered.
@@ -125,6 +138,7 @@ class Mirrors {
   std::map<FileId, Going> under_way_, opened_;
   service::WriteNumbers numbers_;
   Suspects suspects_;
+  Doubts doubts_;
   LogLimiter log_{1};
   Counter& forwarded_;
   Counter& passed_on_;

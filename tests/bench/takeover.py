@@ -18,7 +18,7 @@ import bench
 import switch
 
 sys.path.insert(0, str(bench.ROOT / "tests/cluster"))
-import failover  # noqa: E402  (its folder is known only now)
+import standbys  # noqa: E402  (its folder is known only now)
 
 SERVES_SECONDS, READY_SECONDS = 60, 120
 
@@ -40,10 +40,10 @@ class Pair:
         self.slice, self.supervisor, self.name = slice_, supervisor, name
 
     def serving(self):
-        return failover.serving(self.slice, self.supervisor.hosts, self.name)
+        return standbys.serving(self.slice, self.supervisor.hosts, self.name)
 
     def ready(self):
-        return self.serving() is not None and failover.stood_by(self.slice, self.name)
+        return self.serving() is not None and standbys.stood_by(self.slice, self.name)
 
     def pid(self, process):
         return self.supervisor.hosts.pid(process)
@@ -51,7 +51,7 @@ class Pair:
     def kill(self):
         """Seconds until the other one serves; the one that was killed stands by then."""
         first, begun = self.serving(), time.monotonic()
-        come_back = failover.killed(self, first)
+        come_back = standbys.killed(self, first)
         if not until(lambda: self.serving() not in (None, first), SERVES_SECONDS):
             raise SystemExit(f"takeover: nobody takes {self.name} over")
         come_back()
@@ -67,7 +67,7 @@ def stored_megabytes(slice_):
 def measure(options, folder, work, most):
     """Of each step, its size and what was seen in each round."""
     found = []
-    with bench.ensemble(options, folder, directories=1, small_files=1, storage=2, backing=2, standbys=True) as slice_, failover.Supervisor(slice_) as supervisor:
+    with bench.ensemble(options, folder, directories=1, small_files=1, storage=2, backing=2, standbys=True) as slice_, standbys.Supervisor(slice_) as supervisor:
         pair = Pair(slice_, supervisor, slice_.servers("dir" if work == "names" else "small")[0])
         with switch.Client(options, slice_, work, switch.steps(most)) as client:
             for size in switch.steps(most):

@@ -3,7 +3,6 @@ host vanishes without a word, it is stopped for ten seconds and goes on, and it 
 one never answers anybody again. A kernel client and slice-load work all the time. What a client waited is printed; `./slice bench failover` measures it."""
 
 import contextlib
-import json
 import os
 import pathlib
 import signal
@@ -15,10 +14,9 @@ import grow
 import lost_manager_state
 import stalls
 import steps
-import targets
 import uml
-from beside import Beside
 from load import Lasting
+from standbys import STANDBY, Supervisor, killed, serving, stood_by
 
 FILES = 6  # of libnfs; 16 stripes each
 COPIES = 2
@@ -28,44 +26,11 @@ STOPPED_SECONDS = 10
 CLIENT_SECONDS = 3600  # at the most
 TELLS = 0.3  # seconds of an operation from which the client tells of it
 QUIET_SECONDS = 1.5  # without another one, after which a trial is over
-STANDBY = targets.ensemble.STANDBY
 
 
 def say(ok, what, got=""):
     print(f"{'ok' if ok else 'not ok'} failover {what}{'' if ok else f': {got}'}", flush=True)
     return ok
-
-
-class Supervisor(Beside):
-    """Starts again what has ended, after a second, as systemd does; a context. Not who is in `held`."""
-
-    def __init__(self, target):
-        super().__init__()
-        self.hosts, self.held = target.hosts(), set()
-        self.hosts.load()
-
-    def run(self):
-        ended = {}
-        while not self.over.wait(0.2):
-            for name in self.hosts.processes:
-                if name in self.held or self.hosts.pid(name) is not None:
-                    ended.pop(name, None)
-                elif time.monotonic() - ended.setdefault(name, time.monotonic()) > 1:
-                    with contextlib.suppress(targets.ensemble.Failure):
-                        self.hosts.start(name)
-
-
-def serving(target, hosts, name):
-    """The process that serves it, as the manager hears; None: nobody does."""
-    said = next((server for server in (target.status() or {"servers": []})["servers"] if server["name"] == name), None)
-    if not said or not said["alive"] or not said["state"].startswith("serving"):
-        return None
-    return next((process for process in (name, name + STANDBY) if hosts.pid(process) == said["pid"]), None)
-
-
-def stood_by(target, name):
-    sets = json.loads(target.slicectl("backing", "--json").stdout)["sets"]
-    return any(each["server"] == name and each["standbys"] for each in sets)
 
 
 class Scene(grow.Scene):
@@ -106,12 +71,6 @@ class Scene(grow.Scene):
 
 
 # ---- the ways in which a server's process goes; each leaves it so that it can come back ----
-
-def killed(scene, process):
-    scene.supervisor.held.add(process)
-    os.kill(scene.pid(process), signal.SIGKILL)
-    return lambda: scene.supervisor.held.discard(process)
-
 
 def vanished(scene, process):
     scene.link(process, "down")
