@@ -413,9 +413,18 @@ Task<NfsStatus> Layouts::missed(routing::FileHandle handle, std::uint32_t server
     refused_.add();
     co_return NfsStatus::kJukebox;
   }
+  const StripeRange ahead = foreseen(file, handle, missing, stripes);
+  std::vector<StripeRange> known = missing.stripes;
+  routing::add(known, ahead);
+  // Of more ranges than are kept apart, what lies between two is missed as well: not the last whole copy.
+  for (const StripeRange& between : routing::without(routing::without(known, missing.stripes), {ahead})) {
+    if (another_is_whole(file, handle, server, between)) continue;
+    refused_.add();
+    co_return NfsStatus::kJukebox;
+  }
   missed_.add();
   missing.joining = false;
-  routing::add(missing.stripes, foreseen(file, handle, missing, stripes));
+  missing.stripes = std::move(known);
   co_return co_await put(file, handle, std::move(missing));
 }
 
@@ -485,6 +494,7 @@ Task<NfsStatus> Layouts::end_move(routing::FileHandle handle, std::uint64_t stri
   decides_();
   if (context_.tables.get()->is_left(SiteId{file.moving->site}, routing::copies_of(handle)))
     co_return NfsStatus::kJukebox;
+  if (!some_does_not_miss(file, handle, stripe)) co_return NfsStatus::kJukebox;
   auto piece = maps_.piece(handle.fileid, wire::piece_of(stripe));
   if (!piece || (piece->sites.empty() && routing::block_mapped(handle))) co_return NfsStatus::kJukebox;
   if (piece->sites.empty()) piece->sites = sites_by_hash(*context_.tables.get(), handle, piece->number);
@@ -503,6 +513,17 @@ Task<NfsStatus> Layouts::end_move(routing::FileHandle handle, std::uint64_t stri
   co_await change(file);
   co_await context_.crash.reach("move.moved");
   co_return NfsStatus::kOk;
+}
+
+// Of the servers of the site that it is moved to: notes of ranges are of stripes, too, that were not there.
+bool Layouts::some_does_not_miss(const File& file, const routing::FileHandle& handle,
+                                 std::uint64_t stripe) const {
+  const auto servers =
+      context_.tables.get()->copies_of(SiteId{file.moving->site}, routing::copies_of(handle));
+  return std::ranges::any_of(servers, [&](std::uint32_t server) {
+    const auto found = file.copies.find(server);
+    return found == file.copies.end() || !routing::contains(found->second.missing.stripes, stripe);
+  });
 }
 
 Task<void> Layouts::give_up_move(routing::FileHandle handle) {

@@ -129,6 +129,7 @@ class Layouts {
   const Copy* copy_of(FileId file, std::uint32_t server) const;
   bool another_is_whole(const File& file, const routing::FileHandle& handle, std::uint32_t server,
                         wire::StripeRange stripes) const;
+  bool some_does_not_miss(const File& file, const routing::FileHandle& handle, std::uint64_t stripe) const;
   // What is noted when a copy misses `stripes` beside what it misses already.
   wire::StripeRange foreseen(const File& file, const routing::FileHandle& handle,
                              const wire::Missing& missing, wire::StripeRange stripes) const;

@@ -307,6 +307,19 @@ TEST_F(LayoutsTest, NothingIsNotedAheadOfWhatAnotherCopyMissesOrOfACopyThatIsThe
   EXPECT_EQ(missed("store2", {4, 5}), NfsStatus::kJukebox);
 }
 
+// Of more ranges than are kept apart two become one, with what lies between them.
+TEST_F(LayoutsTest, WhatLiesBetweenManyRangesIsNotTheLastWholeCopy) {
+  loop_.advance(Sessions::kLife);
+  keep_session("store1");
+  keep_session("store2");
+  ASSERT_EQ(missed("store1", {1, 2}), NfsStatus::kOk);
+  for (std::uint64_t i = 0; i < wire::kMaxStripeRanges; ++i)
+    ASSERT_EQ(missed("store2", {2 * i, 2 * i + 1}), NfsStatus::kOk);
+  EXPECT_EQ(missed("store2", {10'000, 10'001}), NfsStatus::kJukebox);
+  EXPECT_EQ(stripes_missed_by("store2").size(), wire::kMaxStripeRanges);
+  EXPECT_EQ(stripes_missed_by("store1"), (std::vector<StripeRange>{{1, 2}}));
+}
+
 // A node that does not answer may use what it was given until its session ends.
 TEST_F(LayoutsTest, AChangeWaitsForTheSessionOfANodeThatIsSilent) {
   layout();

@@ -18,10 +18,10 @@ bool is_gone(nfs3::Status status) {
 
 }  // namespace
 
-Doubts::Doubts(service::ServiceContext& context, ObjectStore& store, Seams seams)
+Doubts::Doubts(service::ServiceContext& context, ObjectStore& store, Seams& seams)
     : context_(context),
       store_(store),
-      seams_(std::move(seams)),
+      seams_(seams),
       gauge_(context.metrics.gauge("mirror_doubtful_files",
                                    "mirrored files that were being written when a process of this server "
                                    "crashed, and whose copies are not known to be alike yet")),
@@ -79,12 +79,11 @@ Task<void> Doubts::settle_all(std::shared_ptr<bool> stopped) {
   while (!files_.empty()) {
     for (auto at = files_.begin(); at != files_.end();) {
       File& file = at->second;
-      // More may come meanwhile.
-      for (wire::StripeRange range : std::vector(file.stripes)) {
-        const wire::StripeRange was = range;
-        co_await settle(file, range);
+      for (const wire::StripeRange range : std::vector(file.stripes)) {
+        const auto left = co_await settle(file, range);
         if (*stopped) co_return;
-        file.stripes = routing::without(file.stripes, {{was.first, range.first}});
+        // More may have come meanwhile.
+        file.stripes = routing::without(file.stripes, routing::without({range}, left));
       }
       if (!file.stripes.empty()) {
         ++at;
@@ -102,35 +101,55 @@ Task<void> Doubts::settle_all(std::shared_ptr<bool> stopped) {
   settling_ = false;
 }
 
-Task<void> Doubts::settle(const File& file, wire::StripeRange& range) {
-  if (routing::copies_of(file.handle) == 2 && range.end - range.first > 1) {
-    const nfs3::Status all = co_await seams_.missed(file.handle, context_.self.index, range);
-    if (all == nfs3::Status::kOk || is_gone(all)) {
-      range.first = range.end;
-      co_return;
+Task<std::vector<wire::StripeRange>> Doubts::settle(const File& file, wire::StripeRange range) {
+  std::vector<wire::StripeRange> left = co_await leave_to_another(file, range);
+  if (routing::copies_of(file.handle) > 2) left = {range};
+  std::vector<wire::StripeRange> still;
+  unsigned notes = 0;
+  for (const auto [first, end] : left) {
+    for (std::uint64_t stripe = first; stripe < end && !*stopped_; ++stripe) {
+      if (!co_await make_alike(file, stripe, notes)) routing::add(still, {stripe, stripe + 1});
     }
   }
-  while (range.first < range.end && !*stopped_ && co_await settle_one(file, range.first)) ++range.first;
+  co_return still;
 }
 
-Task<bool> Doubts::settle_one(const File& file, std::uint64_t stripe) {
+// In few notes. What another one misses is left out: it may have no other whole copy.
+Task<std::vector<wire::StripeRange>> Doubts::leave_to_another(const File& file, wire::StripeRange range) {
+  auto others = co_await seams_.others_miss(file.handle);
+  if (!others) {
+    if (others.error().code == Errc::kStale) co_return std::vector<wire::StripeRange>();
+    co_return std::vector<wire::StripeRange>{range};
+  }
+  std::vector<wire::StripeRange> left{range};
+  for (const wire::StripeRange& whole : routing::without({range}, *others)) {
+    const nfs3::Status status = co_await seams_.miss(file.handle, context_.self.index, whole);
+    if (status == nfs3::Status::kOk || is_gone(status)) left = routing::without(left, {whole});
+  }
+  co_return left;
+}
+
+Task<bool> Doubts::make_alike(const File& file, std::uint64_t stripe, unsigned& notes) {
   const std::uint32_t self = context_.self.index;
+  const wire::StripeRange one{stripe, stripe + 1};
   auto copies = co_await seams_.copies(file.handle, stripe);
   if (!copies) co_return copies.error().code == Errc::kStale;
-  std::vector<std::uint32_t> others = copies->whole;
-  std::erase(others, self);
-  if (others.empty()) co_return true;
-  std::vector<std::uint32_t> but_first(others.begin() + 1, others.end());
-  if (routing::has(copies->whole, self)) but_first.push_back(self);
-  if (co_await all_miss(file, std::move(but_first), stripe)) co_return true;
-  const bool waited = context_.loop.now() - file.since >= kPatience;
-  co_return waited&& co_await all_miss(file, std::move(others), stripe);
-}
-
-Task<bool> Doubts::all_miss(const File& file, std::vector<std::uint32_t> servers, std::uint64_t stripe) {
-  for (const std::uint32_t server : servers) {
-    const nfs3::Status status = co_await seams_.missed(file.handle, server, {stripe, stripe + 1});
-    if (status != nfs3::Status::kOk && !is_gone(status)) co_return false;
+  const bool whole = routing::has(copies->whole, self);
+  if (whole && copies->whole.size() > 1 && notes < kMostNotes) {
+    ++notes;
+    if (co_await seams_.miss(file.handle, self, one) != nfs3::Status::kOk) notes = kMostNotes;
+    copies = co_await seams_.copies(file.handle, stripe);
+    if (!copies) co_return false;
+  }
+  for (std::size_t i = 1; i < copies->whole.size(); ++i) {
+    std::uint32_t silent = 0;
+    const nfs3::Status status =
+        co_await seams_.copy(file.handle, stripe, copies->whole.front(), copies->whole[i], &silent);
+    if (status == nfs3::Status::kOk || is_gone(status)) continue;
+    const bool gives_up =
+        status == nfs3::Status::kServerFault && context_.loop.now() - file.since >= kPatience;
+    if (gives_up) (void)co_await seams_.miss(file.handle, silent, one);
+    co_return false;
   }
   co_return true;
 }

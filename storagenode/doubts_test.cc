@@ -121,7 +121,15 @@ TEST_F(DoubtsTest, AfterACleanStopNothingIsInDoubt) {
 // Nothing is answered from a copy while it is not known which one counts.
 TEST_F(DoubtsTest, ThisCopyCountsWhereNoOtherIsWholeForAWhile) {
   ASSERT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
-  coordinator.refuses = [this](std::uint32_t node, const auto&) { return node == self_.index; };
+  coordinator.refuses = [this](std::uint32_t node, const wire::StripeRange& stripes) {
+    if (node == self_.index) return true;
+    if (coordinator.layout.missing.empty())
+      coordinator.layout.missing.push_back({.server = node, .stripes = {}, .since = {}});
+    routing::add(coordinator.layout.missing.front().stripes, stripes);
+    coordinator.layout.changed = ++coordinator.layout.version;
+    recall();
+    return false;
+  };
   crash_server();
   silence("store2");
   const MonoTime crashed = loop_.now();
@@ -160,6 +168,19 @@ TEST_F(DoubtsTest, AWriteThatComesToNoGoodEndIsSettled) {
   loop_.advance(1s);
   EXPECT_TRUE(noted(self_.index));
   EXPECT_EQ(doubtful(), 0u);
+}
+
+// As after a crash of both, where the coordinator has the other one made whole from this one.
+TEST_F(DoubtsTest, WhereThisOneCannotMissItTheOtherGetsWhatIsHere) {
+  ASSERT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
+  coordinator.refuses = [](std::uint32_t, const auto&) { return true; };
+  crash_server();
+  loop_.advance(2s);
+  const unsigned before = copy.forwards;
+  loop_.advance(Doubts::kPatience);
+  EXPECT_EQ(doubtful(), 0u);
+  EXPECT_GE(before, 2u) << "it has what is here since";
+  EXPECT_TRUE(coordinator.noted.empty());
 }
 
 // ---- what makes a copy whole ----

@@ -69,11 +69,7 @@ Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
       layouts_(context),
       ordered_(context.loop),
       suspects_(context),
-      doubts_(context, store,
-              {.missed = [this](routing::FileHandle handle, std::uint32_t server,
-                                wire::StripeRange stripes) { return tell_missed(handle, server, stripes); },
-               .copies = [this](routing::FileHandle handle,
-                                std::uint64_t stripe) { return copies_of(handle, stripe); }}),
+      doubts_(context, store, *this),
       forwarded_(context.metrics.counter("mirror_writes_forwarded_total",
                                          "writes forwarded to other copies of mirrored files")),
       passed_on_(context.metrics.counter("mirror_requests_passed_on_total",
@@ -190,8 +186,7 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
   co_return Passed{service::NfsAnswer(NfsStatus::kJukebox)};
 }
 
-Task<NfsStatus> Mirrors::tell_missed(routing::FileHandle handle, std::uint32_t server,
-                                     wire::StripeRange stripes) {
+Task<NfsStatus> Mirrors::miss(routing::FileHandle handle, std::uint32_t server, wire::StripeRange stripes) {
   const auto& tables = *context_.tables.get();
   routing::HandleBytes bytes = context_.handles.mint(handle);
   rpc::Endpoint coordinator =
@@ -202,16 +197,10 @@ Task<NfsStatus> Mirrors::tell_missed(routing::FileHandle handle, std::uint32_t s
   co_return result ? result->status : NfsStatus::kJukebox;
 }
 
-Task<Result<routing::StripeCopies>> Mirrors::copies_of(routing::FileHandle handle, std::uint64_t stripe) {
-  auto layout = co_await layouts_.get(handle, stripe, false);
-  if (!layout) co_return fail(std::move(layout.error()));
-  co_return routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
-}
-
 Task<bool> Mirrors::note_missed(const routing::FileHandle& handle, std::uint32_t server,
                                 std::uint64_t stripe) {
   missed_.add();
-  const NfsStatus status = co_await tell_missed(handle, server, {stripe, stripe + 1});
+  const NfsStatus status = co_await miss(handle, server, {stripe, stripe + 1});
   co_await context_.crash.reach("mirror.noted");
   const bool noted = status == NfsStatus::kOk;
   if (log_.allow()) {
@@ -397,6 +386,46 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server, HoleOr 
   co_return outcome;
 }
 
+// ---- for doubts ----
+
+Task<Result<routing::StripeCopies>> Mirrors::copies(routing::FileHandle handle, std::uint64_t stripe) {
+  auto layout = co_await layouts_.get(handle, stripe, false);
+  if (!layout) co_return fail(std::move(layout.error()));
+  co_return routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
+}
+
+Task<Result<std::vector<wire::StripeRange>>> Mirrors::others_miss(routing::FileHandle handle) {
+  auto layout = co_await layouts_.get(handle, 0, false);
+  if (!layout) co_return fail(std::move(layout.error()));
+  std::vector<wire::StripeRange> all;
+  for (const wire::Missing& each : layout->missing) {
+    if (each.server == context_.self.index) continue;
+    for (const wire::StripeRange& range : each.stripes) routing::add(all, range);
+  }
+  co_return all;
+}
+
+Task<NfsStatus> Mirrors::copy(routing::FileHandle handle, std::uint64_t stripe, std::uint32_t from,
+                              std::uint32_t to, std::uint32_t* silent) {
+  if (from == context_.self.index) {
+    const NfsStatus status = co_await copy_stripe(handle, stripe, ~std::uint64_t{0}, to);
+    if (status == NfsStatus::kOk) co_return status;
+    *silent = to;
+    co_return suspects_.has(to) ? NfsStatus::kServerFault : NfsStatus::kJukebox;
+  }
+  *silent = from;
+  auto layout = co_await layouts_.get(handle, stripe, false);
+  if (!layout) co_return NfsStatus::kJukebox;
+  if (suspects_.has(from)) co_return NfsStatus::kServerFault;
+  const routing::HandleBytes bytes = context_.handles.mint(handle);
+  auto result = co_await service::internal_call<wire::ObjectStatusResult>(
+      context_.channel, endpoint_of(from), wire::kObjectProgram, wire::ObjectProcedure::kCopy,
+      wire::CopyArgs{bytes, layout->version, stripe, to}, kForwardTimeout, Suspects::kRefused);
+  if (result) co_return result->status == NfsStatus::kOk ? NfsStatus::kOk : NfsStatus::kJukebox;
+  suspects_.silent(from);
+  co_return NfsStatus::kServerFault;
+}
+
 // ---- the object program ----
 
 Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
@@ -454,40 +483,45 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
 Task<NfsStatus> Mirrors::copy(wire::CopyArgs args) {
   auto handle = context_.handles.open(args.handle);
   if (!handle || !routing::has_layout(*handle)) co_return NfsStatus::kInval;
-  std::uint64_t unit = std::uint64_t{1} << handle->stripe_shift, start = args.stripe << handle->stripe_shift;
-  StripeLocks::Of locks(ordered_, handle->fileid);
-  auto held = co_await locks.acquire(args.stripe);
-  auto layout = co_await layouts_.get(*handle, args.stripe, false);
-  if (!layout) co_return NfsStatus::kJukebox;
-  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
-  bool ours = !copies.whole.empty() && copies.whole.front() == context_.self.index;
-  if (args.version < layout->changed || !ours || !has(copies.written, args.to)) co_return NfsStatus::kStale;
   if (doubts_.has(handle->fileid, args.stripe)) co_return NfsStatus::kJukebox;
-  auto epoch = co_await store_.epoch(object_of(*handle));
+  co_return co_await copy_stripe(*handle, args.stripe, args.version, args.to);
+}
+
+Task<NfsStatus> Mirrors::copy_stripe(routing::FileHandle handle, std::uint64_t stripe, std::uint64_t version,
+                                     std::uint32_t to) {
+  std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift, start = stripe << handle.stripe_shift;
+  StripeLocks::Of locks(ordered_, handle.fileid);
+  auto held = co_await locks.acquire(stripe);
+  auto layout = co_await layouts_.get(handle, stripe, false);
+  if (!layout) co_return NfsStatus::kJukebox;
+  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
+  bool ours = !copies.whole.empty() && copies.whole.front() == context_.self.index;
+  if (version < layout->changed || !ours || !has(copies.written, to)) co_return NfsStatus::kStale;
+  auto epoch = co_await store_.epoch(object_of(handle));
   if (!epoch) co_return nfs3::status_of(epoch.error());
-  Put rest{*handle, layout->version, 0, start, {}, {.epoch = epoch->value_or(Epoch{}), .hole = true}};
-  if (!*epoch)
-    co_return co_await clear_rest(rest, start + unit, args.to) ? NfsStatus::kOk : NfsStatus::kStale;
+  Put rest{
+      handle, layout->version, 0, start, {}, {.epoch = epoch->value_or(Epoch{}), .sync = true, .hole = true}};
+  if (!*epoch) co_return co_await clear_rest(rest, start + unit, to) ? NfsStatus::kOk : NfsStatus::kStale;
   Buffer data(std::min<std::uint64_t>(unit, nfs3::kMaxTransfer));
   for (std::uint64_t offset = start; offset < start + unit; offset += data.size()) {
-    auto read = co_await store_.read(object_of(*handle), offset, data.span());
+    auto read = co_await store_.read(object_of(handle), offset, data.span());
     if (!read) co_return nfs3::status_of(read.error());
     if (read->bytes == 0) break;
     rest.offset = offset + read->bytes;
-    const auto there = co_await store_.run(object_of(*handle), offset, read->bytes);
+    const auto there = co_await store_.run(object_of(handle), offset, read->bytes);
     const bool is_hole = there && there->hole && there->length == read->bytes;
-    Put put{*handle,
+    Put put{handle,
             layout->version,
             numbers_.next(context_.loop.wall()),
             offset,
             data.view().first(read->bytes),
             {.epoch = **epoch, .sync = true, .hole = is_hole}};
     co_await context_.crash.reach("mirror.copying");
-    Outcome outcome = co_await put_there(put, args.to);
+    Outcome outcome = co_await put_there(put, to);
     co_await context_.crash.reach("mirror.copied");
     if (outcome.took != Took::kDone) co_return NfsStatus::kStale;
   }
-  if (!co_await clear_rest(rest, start + unit, args.to)) co_return NfsStatus::kStale;
+  if (!co_await clear_rest(rest, start + unit, to)) co_return NfsStatus::kStale;
   copied_.add();
   co_return NfsStatus::kOk;
 }

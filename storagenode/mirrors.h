@@ -25,7 +25,7 @@ namespace slice::storagenode {
 // What a READ or WRITE by a former opener's handle is answered: kStale.
 Error another_has_opened(const routing::FileHandle& handle);
 
-class Mirrors {
+class Mirrors : private Doubts::Seams {
  public:
   Mirrors(service::ServiceContext& context, ObjectStore& store);
 
@@ -113,9 +113,17 @@ class Mirrors {
   enum class HoleOr { kZeros, kNothing };
   Task<Outcome> put_there(Put put, std::uint32_t server, HoleOr instead = HoleOr::kZeros);
   Task<Result<wire::ForwardResult>> call_forward(const Put& put, std::uint32_t server);
-  Task<nfs3::Status> tell_missed(routing::FileHandle handle, std::uint32_t server, wire::StripeRange stripes);
-  // What the copies of a stripe are by the layout of now.
-  Task<Result<routing::StripeCopies>> copies_of(routing::FileHandle handle, std::uint64_t stripe);
+  // ---- for doubts ----
+  Task<Result<routing::StripeCopies>> copies(routing::FileHandle handle, std::uint64_t stripe) override;
+  Task<Result<std::vector<wire::StripeRange>>> others_miss(routing::FileHandle handle) override;
+  Task<nfs3::Status> miss(routing::FileHandle handle, std::uint32_t server,
+                          wire::StripeRange stripes) override;
+  Task<nfs3::Status> copy(routing::FileHandle handle, std::uint64_t stripe, std::uint32_t from,
+                          std::uint32_t to, std::uint32_t* silent) override;
+
+  // As COPY; of a layout that is not older than `version`.
+  Task<nfs3::Status> copy_stripe(routing::FileHandle handle, std::uint64_t stripe, std::uint64_t version,
+                                 std::uint32_t to);
   // Gives back what `to` has in the rest of a stripe that is copied to it.
   Task<bool> clear_rest(Put put, std::uint64_t end, std::uint32_t to);
   Task<bool> note_missed(const routing::FileHandle& handle, std::uint32_t server, std::uint64_t stripe);

@@ -80,6 +80,10 @@ class FakeCopy : public rpc::Program {
       encode(results, wire::ObjectStatusResult{});
       co_return rpc::Outcome::kReply;
     }
+    if (call.procedure == static_cast<std::uint32_t>(wire::ObjectProcedure::kCopy)) {
+      encode(results, wire::ObjectStatusResult{});
+      co_return rpc::Outcome::kReply;
+    }
     if (call.procedure != static_cast<std::uint32_t>(wire::ObjectProcedure::kForward)) {
       co_return rpc::Outcome::kNoProcedure;
     }
