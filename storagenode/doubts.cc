@@ -52,6 +52,7 @@ void Doubts::add(const routing::FileHandle& handle, std::uint64_t stripe) {
   file.handle = routing::as_files(handle);
   file.since = context_.loop.now();
   routing::add(file.stripes, {stripe, stripe + 1});
+  routing::add(file.added, {stripe, stripe + 1});
   store_.unsettle(object_of(handle.fileid));
   begin();
 }
@@ -80,10 +81,11 @@ Task<void> Doubts::settle_all(std::shared_ptr<bool> stopped) {
     for (auto at = files_.begin(); at != files_.end();) {
       File& file = at->second;
       for (const wire::StripeRange range : std::vector(file.stripes)) {
+        file.added.clear();
         const auto left = co_await settle(file, range);
         if (*stopped) co_return;
-        // More may have come meanwhile.
         file.stripes = routing::without(file.stripes, routing::without({range}, left));
+        for (const wire::StripeRange& again : file.added) routing::add(file.stripes, again);
       }
       if (!file.stripes.empty()) {
         ++at;

@@ -57,7 +57,8 @@ class Doubts {
   struct File {
     routing::FileHandle handle;
     std::vector<wire::StripeRange> stripes;
-    MonoTime since{};  // the last of them
+    std::vector<wire::StripeRange> added;  // of these, since one of them was begun to be settled
+    MonoTime since{};                      // the last of them
   };
   ObjectName object_of(FileId file) const { return {context_.config.volume.id, file, ObjectKind::kFile}; }
   void begin();
