@@ -25,64 +25,25 @@ Task<Result<std::vector<MarkRecord>>> Marks::open() {
   auto got = co_await file_->read(0, bytes.span());
   if (!got) co_return fail(got.error());
   std::vector<MarkRecord> records;
-  slots_ = *got / kMarkSlot;
-  for (std::uint64_t slot = 0; slot < slots_; ++slot) {
-    auto record = decode_mark(bytes.view().subspan(slot * kMarkSlot, kMarkSlot));
-    const bool any = record && record->granules.any();
-    if (any) records.push_back(*record);
-    if (!any || !keep(*record, slot)) free_slots_.push_back(slot);
+  for (std::size_t at = 0; at + kMarkSlot <= *got; at += kMarkSlot) {
+    auto record = decode_mark(bytes.view().subspan(at, kMarkSlot));
+    if (record && record->granules.any()) records.push_back(*record);
   }
   co_return records;
 }
 
-// True: in this slot. An old mark that has come back is one with that of its segment.
-bool Marks::keep(const MarkRecord& record, std::uint64_t slot) {
-  if (record.tag == Tag{}) return false;
-  auto [at, made] = marks_.try_emplace(record.segment);
-  Mark& mark = at->second;
-  if (made) mark.slot = slot;
-  want(mark, mark.wanted | record.granules);
-  mark.durable = mark.kept = mark.wanted;
-  mark.epoch = std::max(mark.epoch, record.epoch);
-  mark.tag = record.tag;
-  mark.tag_durable = true;
-  return made;
-}
-
 Task<Status> Marks::reset() {
-  if (marks_.empty()) {
-    free_slots_.clear();
-    slots_ = 0;
-    SLICE_CO_RETURN_IF_ERROR(co_await file_->truncate(0));
-    co_return co_await file_->sync();
-  }
-  SLICE_CO_RETURN_IF_ERROR(co_await file_->write(0, all_slots().view()));
+  SLICE_CO_RETURN_IF_ERROR(co_await file_->truncate(0));
+  marks_.clear();
+  granules_ = 0;
+  free_slots_.clear();
+  slots_ = 0;
   co_return co_await file_->sync();
 }
 
-std::vector<MarkRecord> Marks::kept() const {
-  std::vector<MarkRecord> all;
-  for (const auto& [segment, mark] : marks_) {
-    if (mark.kept.any()) all.push_back({segment, mark.epoch, mark.kept, mark.tag});
-  }
-  return all;
-}
-
-void Marks::keep_all(const ObjectName& object) {
-  for (auto at = marks_.lower_bound({object, 0}); at != marks_.end() && at->first.object == object; ++at) {
-    if (at->second.tag_durable) at->second.kept |= at->second.wanted;
-  }
-}
-
-void Marks::let_go(const ObjectName& object) {
-  for (auto at = marks_.lower_bound({object, 0}); at != marks_.end() && at->first.object == object; ++at)
-    at->second.kept.reset();
-}
-
-bool Marks::covered(const SegmentName& segment, std::size_t first, std::size_t last, const Tag& tag) {
+bool Marks::covered(const SegmentName& segment, std::size_t first, std::size_t last) {
   auto found = marks_.find(segment);
   if (found == marks_.end()) return false;
-  if (tag != Tag{} && !found->second.tag_durable) return false;
   for (std::size_t i = first; i <= last; ++i) {
     if (!found->second.durable[i]) return false;
   }
@@ -118,12 +79,9 @@ void Marks::want(Mark& mark, const Granules& wanted) {
   mark.wanted = wanted;
 }
 
-Task<Status> Marks::ensure(const SegmentName& segment, Epoch epoch, std::size_t first, std::size_t last,
-                           const Tag& tag) {
-  if (covered(segment, first, last, tag)) co_return Status{};
+Task<Status> Marks::ensure(const SegmentName& segment, Epoch epoch, std::size_t first, std::size_t last) {
+  if (covered(segment, first, last)) co_return Status{};
   Mark& mark = mark_of(segment);
-  const bool tagged = tag != Tag{};
-  if (tagged) mark.tag = tag;
   if (first > 0 && mark.durable[first - 1]) {
     last = std::min(std::max(last, first + kAhead - 1), kGranulesPerSegment - 1);
   }
@@ -139,7 +97,6 @@ Task<Status> Marks::ensure(const SegmentName& segment, Epoch epoch, std::size_t 
   }
   --mark.waiting;
   if (status) mark.durable |= bits;
-  if (status && tagged) mark.tag_durable = true;
   co_return status;
 }
 
@@ -149,25 +106,21 @@ Task<Status> Marks::write_slot(const SegmentName& segment, Mark& mark) {
     SLICE_CO_RETURN_IF_ERROR(co_await write_all());
     co_return Status{};
   }
-  auto slot = encode_mark({segment, mark.epoch, mark.wanted, mark.tag});
+  auto slot = encode_mark({segment, mark.epoch, mark.wanted});
   co_return co_await file_->write(mark.slot * kMarkSlot, slot);
-}
-
-Buffer Marks::all_slots() const {
-  Buffer bytes(slots_ * kMarkSlot);
-  std::memset(bytes.data(), 0, bytes.size());
-  for (const auto& [segment, mark] : marks_) {
-    auto slot = encode_mark({segment, mark.epoch, mark.wanted, mark.tag});
-    std::copy(slot.begin(), slot.end(), bytes.data() + mark.slot * kMarkSlot);
-  }
-  return bytes;
 }
 
 Task<Status> Marks::write_all() {
   auto opened = co_await disk_.open(kPath, storage::Disk::Mode::kCreate);
   if (!opened) co_return fail(opened.error());
   retired_.push_back(std::exchange(file_, std::move(*opened)));  // others may still wait for its sync
-  SLICE_CO_RETURN_IF_ERROR(co_await file_->write(0, all_slots().view()));
+  Buffer bytes(slots_ * kMarkSlot);
+  std::memset(bytes.data(), 0, bytes.size());
+  for (const auto& [segment, mark] : marks_) {
+    auto slot = encode_mark({segment, mark.epoch, mark.wanted});
+    std::copy(slot.begin(), slot.end(), bytes.data() + mark.slot * kMarkSlot);
+  }
+  SLICE_CO_RETURN_IF_ERROR(co_await file_->write(0, bytes.view()));
   failed_ = false;
   co_return Status{};
 }
@@ -190,7 +143,7 @@ Task<Status> Marks::settle(const SegmentName& segment, bool hurry) {
   auto found = marks_.find(segment);
   if (found == marks_.end() || found->second.waiting > 0 || found->second.held) co_return Status{};
   Mark& mark = found->second;
-  const Granules keep = mark.kept | (hurry ? mark.now : mark.now | mark.before);
+  Granules keep = hurry ? mark.now : mark.now | mark.before;
   if ((mark.wanted & ~keep).none()) co_return Status{};
   want(mark, mark.wanted & keep);
   mark.durable &= keep;

@@ -25,22 +25,14 @@ class Marks {
   // Reads what was marked when the process ended; empty at the first start. A slot whose checksum is wrong
   // was being written for the first time: nothing was written under it yet.
   Task<Result<std::vector<MarkRecord>>> open();
-  // Durably, after what open() returned was repaired: what of it has no tag is marked no more. The rest is
-  // kept, whatever is settled, until let_go().
+  // Forgets everything, durably: after what open() returned was repaired.
   Task<Status> reset();
-  // What is kept since the start, in order.
-  std::vector<MarkRecord> kept() const;
-  // What is marked of an object now, with a tag, is kept as well.
-  void keep_all(const ObjectName& object);
-  void let_go(const ObjectName& object);
 
   // Granules [first, last] of the segment are about to be written: ends when that is durable. Marks ahead
   // where writing is sequential.
-  // `tag`: comes back with the record after a crash; one of an object, or none.
-  Task<Status> ensure(const SegmentName& segment, Epoch epoch, std::size_t first, std::size_t last,
-                      const Tag& tag = {});
+  Task<Status> ensure(const SegmentName& segment, Epoch epoch, std::size_t first, std::size_t last);
   // The same without waiting, where they are marked already: the fast path.
-  bool covered(const SegmentName& segment, std::size_t first, std::size_t last, const Tag& tag = {});
+  bool covered(const SegmentName& segment, std::size_t first, std::size_t last);
 
   // For a writer of granule `last`, which is marked: where it has come there in order, the first granule
   // behind it that is not marked, nor about to be, if that is at most `within` away.
@@ -70,10 +62,7 @@ class Marks {
     Granules wanted;   // what the slot says, or is to say
     Granules durable;  // of these, what is known to be on disk
     Granules now, before;
-    Granules kept;  // since the start
     Epoch epoch;
-    Tag tag{};
-    bool tag_durable = false;
     std::uint64_t slot = 0;
     unsigned waiting = 0;  // ensure() calls under way
     bool held = false;
@@ -82,8 +71,6 @@ class Marks {
   Mark& mark_of(const SegmentName& segment);
   void want(Mark& mark, const Granules& wanted);
   Task<Status> write_slot(const SegmentName& segment, Mark& mark);
-  bool keep(const MarkRecord& record, std::uint64_t slot);
-  Buffer all_slots() const;  // the file's bytes
   Task<Status> write_all();  // after the file failed: opens it again and writes every slot
 
   storage::Disk& disk_;

@@ -20,17 +20,7 @@ constexpr Duration kForwardTimeout = std::chrono::seconds(5);  // a busy link is
 constexpr Duration kMissedTimeout = std::chrono::seconds(8);   // a session has to end meanwhile
 constexpr Duration kPatience = std::chrono::seconds(20);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5), kLongestPause = std::chrono::milliseconds(200);
-constexpr Duration kDoubtPause = std::chrono::milliseconds(50);
 constexpr Duration kIdlePause = std::chrono::milliseconds(5), kIdlePatience = std::chrono::seconds(1);
-
-}  // namespace
-
-namespace {
-
-// Kept with what is being written (doubts.h).
-Tag tag_of(const routing::HandleCodec& handles, const routing::FileHandle& handle) {
-  return routing::mirrored(handle) ? handles.mint(routing::as_files(handle)) : Tag{};
-}
 
 }  // namespace
 
@@ -69,7 +59,6 @@ Mirrors::Mirrors(service::ServiceContext& context, ObjectStore& store)
       layouts_(context),
       ordered_(context.loop),
       suspects_(context),
-      doubts_(context, store, *this),
       forwarded_(context.metrics.counter("mirror_writes_forwarded_total",
                                          "writes forwarded to other copies of mirrored files")),
       passed_on_(context.metrics.counter("mirror_requests_passed_on_total",
@@ -96,7 +85,6 @@ Task<void> Mirrors::leave() {
   const bool idle = co_await until_idle();
   const bool durable = co_await store_.flush();
   suspects_.stop();
-  doubts_.stop();
   std::vector<Task<bool>> telling;
   telling.push_back(tell_others());
   if (idle && durable) telling.push_back(layouts_.end(true));
@@ -147,20 +135,12 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
     if (!layout && layouts_.ended()) co_return Passed{service::NfsAnswer::drop()};
     if (!layout) co_return Passed{service::NfsAnswer(std::move(layout.error()))};
     auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
-    const bool doubtful = !write && doubts_.has(handle.fileid, stripe);
-    bool here = has(copies.whole, context_.self.index) && !not_here && !doubtful;
+    bool here = has(copies.whole, context_.self.index) && !not_here;
     if (here && (!write || copies.whole.front() == context_.self.index))
       co_return Passed{std::nullopt, layout->version};
     auto to = std::find_if(copies.whole.begin(), copies.whole.end(), [&](std::uint32_t copy) {
       return copy != context_.self.index && (write || !has(silent, copy));
     });
-    // Another's copy may be doubtful, too.
-    const bool waits = doubtful && (to == copies.whole.end() || request.call.relays > 0);
-    if (waits) {
-      co_await context_.loop.sleep(kDoubtPause);
-      silent.clear();
-      continue;
-    }
     if (to == copies.whole.end() || request.call.relays >= service::Relay::kMaxRelays) break;
     if (!suspects_.has(*to)) {
       passed_on_.add();
@@ -186,23 +166,18 @@ Task<Mirrors::Passed> Mirrors::pass_on(const service::NfsRequest& request, std::
   co_return Passed{service::NfsAnswer(NfsStatus::kJukebox)};
 }
 
-Task<NfsStatus> Mirrors::miss(routing::FileHandle handle, std::uint32_t server, wire::StripeRange stripes) {
+Task<bool> Mirrors::note_missed(const routing::FileHandle& handle, std::uint32_t server,
+                                std::uint64_t stripe) {
+  missed_.add();
   const auto& tables = *context_.tables.get();
   routing::HandleBytes bytes = context_.handles.mint(handle);
   rpc::Endpoint coordinator =
       tables.server_of(wire::Role::kCoordinator, tables.coordinator_site(handle.fileid)).endpoint;
   auto result = co_await service::internal_call<wire::CoordinatorResult>(
       context_.channel, coordinator, wire::kCoordinatorProgram, wire::CoordinatorProcedure::kMissed,
-      wire::MissedArgs{bytes, server, stripes}, kMissedTimeout);
-  co_return result ? result->status : NfsStatus::kJukebox;
-}
-
-Task<bool> Mirrors::note_missed(const routing::FileHandle& handle, std::uint32_t server,
-                                std::uint64_t stripe) {
-  missed_.add();
-  const NfsStatus status = co_await miss(handle, server, {stripe, stripe + 1});
+      wire::MissedArgs{bytes, server, {stripe, stripe + 1}}, kMissedTimeout);
   co_await context_.crash.reach("mirror.noted");
-  const bool noted = status == NfsStatus::kOk;
+  bool noted = result && result->status == NfsStatus::kOk;
   if (log_.allow()) {
     log_warning("server {} misses stripe {} of file {:#x}{}", server, stripe, handle.fileid.value,
                 noted ? "" : ", which the coordinator has not noted");
@@ -226,23 +201,15 @@ Task<Result<Mirrors::Written>> Mirrors::write(routing::FileHandle handle, rpc::L
   std::uint64_t stripe = offset >> handle.stripe_shift;
   auto held = co_await locks.acquire(stripe);
   MonoTime deadline = context_.loop.now() + kPatience;
-  bool begun = false;
   for (unsigned tries = 0; context_.loop.now() < deadline; ++tries) {
     Round round = co_await write_round(handle, sent, offset, data, options);
-    begun = begun || round.begun;
-    if (!round.again) {
-      // Who is told so may not write it again.
-      const bool done = round.written && !round.written->sent_too_early;
-      if (begun && !done && routing::mirrored(handle)) doubts_.add(handle, stripe);
-      co_return std::move(round.written);
-    }
+    if (!round.again) co_return std::move(round.written);
     // Another opens the device meanwhile, who waits for this write (until_written()): what some copies have
     // all are to have.
     if (round.some_have_it) handle = routing::as_files(handle);
     co_await context_.loop.sleep(
         std::min<Duration>(kFirstPause * (1u << std::min(tries, 6u)), kLongestPause));
   }
-  if (begun && routing::mirrored(handle)) doubts_.add(handle, stripe);
   co_return fail(Errc::kUnavailable, "a write of a mirrored file found no layout that lasts");
 }
 
@@ -275,7 +242,6 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, rpc
     options.epoch = *opened;
   }
   options.same_epoch = true;
-  options.tag = tag_of(context_.handles, handle);
   Put put{handle, layout->version, numbers_.next(context_.loop.wall()), offset, data, options};
   Verifier verifier = context_.verifier.largest();
   co_await context_.crash.reach("mirror.ordered");
@@ -293,19 +259,16 @@ Task<Mirrors::Round> Mirrors::write_round(const routing::FileHandle& handle, rpc
   };
   if (count(Took::kOldLayout) > 0) layouts_.drop(handle.fileid, layout->version + 1);
   if (count(Took::kOldLayout) + count(Took::kOtherEpoch) > 0)
-    co_return Round{.again = true, .begun = true, .some_have_it = count(Took::kDone) > 0};
+    co_return Round{.again = true, .some_have_it = count(Took::kDone) > 0};
   if (count(Took::kRemoved) > 0) co_return Round{.written = fail(Errc::kStale, "the file was removed")};
-  if (count(Took::kDone) == 0)
-    co_return Round{.begun = true, .written = fail(std::move(*outcomes.front().error))};
+  if (count(Took::kDone) == 0) co_return Round{.written = fail(std::move(*outcomes.front().error))};
   for (const Outcome& each : outcomes) {
     if (each.took != Took::kFailed) continue;
     if (co_await note_missed(handle, each.server, stripe)) continue;
-    co_return Round{.begun = true,
-                    .written = fail(Errc::kUnavailable, "a copy that missed a write could not be noted")};
+    co_return Round{.written = fail(Errc::kUnavailable, "a copy that missed a write could not be noted")};
   }
   // Others may be among the copies by now: then these get it as well.
-  if (!layouts_.still(handle, stripe, layout->version))
-    co_return Round{.again = true, .begun = true, .some_have_it = true};
+  if (!layouts_.still(handle, stripe, layout->version)) co_return Round{.again = true, .some_have_it = true};
   auto here = std::find_if(outcomes.begin(), outcomes.end(),
                            [&](const Outcome& each) { return each.server == context_.self.index; });
   co_return Round{.written = Written{.here = here->written, .verifier = verifier}};
@@ -341,7 +304,7 @@ Task<Result<wire::ForwardResult>> Mirrors::call_forward(const Put& put, std::uin
                                                      args, kForwardTimeout, Suspects::kRefused);
 }
 
-Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server, HoleOr instead) {
+Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server) {
   Outcome outcome{.server = server};
   if (suspects_.has(server)) {
     outcome.error = Error{Errc::kUnavailable, "a copy's server was silent, and has not been heard again"};
@@ -351,10 +314,6 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server, HoleOr 
   auto result = co_await suspects_.unless_silent(server, call_forward(put, server));
   // One of the last version knows no holes.
   if (put.options.hole && !result && result.error().code == Errc::kInvalid) {
-    if (instead == HoleOr::kNothing) {
-      outcome.took = Took::kDone;
-      co_return outcome;
-    }
     put.options.hole = false;
     result = co_await suspects_.unless_silent(server, call_forward(put, server));
   }
@@ -365,7 +324,6 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server, HoleOr 
   }
   context_.verifier.see(result->verifier);
   numbers_.see(result->number);
-  outcome.epoch = result->epoch;
   switch (result->status) {
     case NfsStatus::kOk:
       outcome.took = Took::kDone;
@@ -384,46 +342,6 @@ Task<Mirrors::Outcome> Mirrors::put_there(Put put, std::uint32_t server, HoleOr 
           Error{Errc::kIo, fmt::format("a copy's server answered {}", nfs3::status_name(result->status))};
   }
   co_return outcome;
-}
-
-// ---- for doubts ----
-
-Task<Result<routing::StripeCopies>> Mirrors::copies(routing::FileHandle handle, std::uint64_t stripe) {
-  auto layout = co_await layouts_.get(handle, stripe, false);
-  if (!layout) co_return fail(std::move(layout.error()));
-  co_return routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
-}
-
-Task<Result<std::vector<wire::StripeRange>>> Mirrors::others_miss(routing::FileHandle handle) {
-  auto layout = co_await layouts_.get(handle, 0, false);
-  if (!layout) co_return fail(std::move(layout.error()));
-  std::vector<wire::StripeRange> all;
-  for (const wire::Missing& each : layout->missing) {
-    if (each.server == context_.self.index) continue;
-    for (const wire::StripeRange& range : each.stripes) routing::add(all, range);
-  }
-  co_return all;
-}
-
-Task<NfsStatus> Mirrors::copy(routing::FileHandle handle, std::uint64_t stripe, std::uint32_t from,
-                              std::uint32_t to, std::uint32_t* silent) {
-  if (from == context_.self.index) {
-    const NfsStatus status = co_await copy_stripe(handle, stripe, ~std::uint64_t{0}, to);
-    if (status == NfsStatus::kOk) co_return status;
-    *silent = to;
-    co_return suspects_.has(to) ? NfsStatus::kServerFault : NfsStatus::kJukebox;
-  }
-  *silent = from;
-  auto layout = co_await layouts_.get(handle, stripe, false);
-  if (!layout) co_return NfsStatus::kJukebox;
-  if (suspects_.has(from)) co_return NfsStatus::kServerFault;
-  const routing::HandleBytes bytes = context_.handles.mint(handle);
-  auto result = co_await service::internal_call<wire::ObjectStatusResult>(
-      context_.channel, endpoint_of(from), wire::kObjectProgram, wire::ObjectProcedure::kCopy,
-      wire::CopyArgs{bytes, layout->version, stripe, to}, kForwardTimeout, Suspects::kRefused);
-  if (result) co_return result->status == NfsStatus::kOk ? NfsStatus::kOk : NfsStatus::kJukebox;
-  suspects_.silent(from);
-  co_return NfsStatus::kServerFault;
 }
 
 // ---- the object program ----
@@ -465,8 +383,7 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
                                         .mtime = args.mtime,
                                         .sync = args.sync,
                                         .same_epoch = true,
-                                        .hole = args.hole > 0,
-                                        .tag = tag_of(context_.handles, *handle)});
+                                        .hole = args.hole > 0});
   under_way.reset();
   if (!written) {
     bool removed = written.error().code == Errc::kStale;
@@ -483,67 +400,37 @@ Task<wire::ForwardResult> Mirrors::forward(wire::ForwardArgs args) {
 Task<NfsStatus> Mirrors::copy(wire::CopyArgs args) {
   auto handle = context_.handles.open(args.handle);
   if (!handle || !routing::has_layout(*handle)) co_return NfsStatus::kInval;
-  if (doubts_.has(handle->fileid, args.stripe)) co_return NfsStatus::kJukebox;
-  co_return co_await copy_stripe(*handle, args.stripe, args.version, args.to);
-}
-
-Task<NfsStatus> Mirrors::copy_stripe(routing::FileHandle handle, std::uint64_t stripe, std::uint64_t version,
-                                     std::uint32_t to) {
-  std::uint64_t unit = std::uint64_t{1} << handle.stripe_shift, start = stripe << handle.stripe_shift;
-  StripeLocks::Of locks(ordered_, handle.fileid);
-  auto held = co_await locks.acquire(stripe);
-  auto layout = co_await layouts_.get(handle, stripe, false);
+  std::uint64_t unit = std::uint64_t{1} << handle->stripe_shift, start = args.stripe << handle->stripe_shift;
+  StripeLocks::Of locks(ordered_, handle->fileid);
+  auto held = co_await locks.acquire(args.stripe);
+  auto layout = co_await layouts_.get(*handle, args.stripe, false);
   if (!layout) co_return NfsStatus::kJukebox;
-  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, handle, stripe);
+  auto copies = routing::copies_of_stripe(*context_.tables.get(), *layout, *handle, args.stripe);
   bool ours = !copies.whole.empty() && copies.whole.front() == context_.self.index;
-  if (version < layout->changed || !ours || !has(copies.written, to)) co_return NfsStatus::kStale;
-  auto epoch = co_await store_.epoch(object_of(handle));
+  if (args.version < layout->changed || !ours || !has(copies.written, args.to)) co_return NfsStatus::kStale;
+  auto epoch = co_await store_.epoch(object_of(*handle));
   if (!epoch) co_return nfs3::status_of(epoch.error());
-  Put rest{
-      handle, layout->version, 0, start, {}, {.epoch = epoch->value_or(Epoch{}), .sync = true, .hole = true}};
-  if (!*epoch) co_return co_await clear_rest(rest, start + unit, to) ? NfsStatus::kOk : NfsStatus::kStale;
+  if (!*epoch) co_return NfsStatus::kOk;  // nothing to copy
   Buffer data(std::min<std::uint64_t>(unit, nfs3::kMaxTransfer));
   for (std::uint64_t offset = start; offset < start + unit; offset += data.size()) {
-    auto read = co_await store_.read(object_of(handle), offset, data.span());
+    auto read = co_await store_.read(object_of(*handle), offset, data.span());
     if (!read) co_return nfs3::status_of(read.error());
     if (read->bytes == 0) break;
-    rest.offset = offset + read->bytes;
-    const auto there = co_await store_.run(object_of(handle), offset, read->bytes);
+    const auto there = co_await store_.run(object_of(*handle), offset, read->bytes);
     const bool is_hole = there && there->hole && there->length == read->bytes;
-    Put put{handle,
+    Put put{*handle,
             layout->version,
             numbers_.next(context_.loop.wall()),
             offset,
             data.view().first(read->bytes),
             {.epoch = **epoch, .sync = true, .hole = is_hole}};
     co_await context_.crash.reach("mirror.copying");
-    Outcome outcome = co_await put_there(put, to);
+    Outcome outcome = co_await put_there(put, args.to);
     co_await context_.crash.reach("mirror.copied");
     if (outcome.took != Took::kDone) co_return NfsStatus::kStale;
   }
-  if (!co_await clear_rest(rest, start + unit, to)) co_return NfsStatus::kStale;
   copied_.add();
   co_return NfsStatus::kOk;
-}
-
-// What a writer that has died had written there alone. One of the last version knows no holes, and keeps it.
-Task<bool> Mirrors::clear_rest(Put put, std::uint64_t end, std::uint32_t to) {
-  bool has_epoch = false;
-  while (put.offset < end) {
-    put.data = zeros(std::min<std::uint64_t>(end - put.offset, nfs3::kMaxTransfer));
-    put.number = numbers_.next(context_.loop.wall());
-    const Outcome outcome = co_await put_there(put, to, HoleOr::kNothing);
-    if (outcome.took == Took::kRemoved) co_return true;
-    // Only that copy has an object at all.
-    const bool another = outcome.took == Took::kOtherEpoch && put.options.epoch == Epoch{};
-    if (another && !std::exchange(has_epoch, true)) {
-      put.options.epoch = outcome.epoch;
-      continue;
-    }
-    if (outcome.took != Took::kDone) co_return false;
-    put.offset += put.data.size();
-  }
-  co_return true;
 }
 
 // Beside writes under the same layout, which are not for this node; a recall waits for it, so that it is over

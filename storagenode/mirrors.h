@@ -14,7 +14,6 @@
 
 #include "service/nfs_program.h"
 #include "service/placing.h"
-#include "storagenode/doubts.h"
 #include "storagenode/layout_cache.h"
 #include "storagenode/object_store.h"
 #include "storagenode/stripe_locks.h"
@@ -25,16 +24,13 @@ namespace slice::storagenode {
 // What a READ or WRITE by a former opener's handle is answered: kStale.
 Error another_has_opened(const routing::FileHandle& handle);
 
-class Mirrors : private Doubts::Seams {
+class Mirrors {
  public:
   Mirrors(service::ServiceContext& context, ObjectStore& store);
 
   LayoutCache& layouts() { return layouts_; }
-  // Sessions and probes, until leave(); the store is open.
-  void start() {
-    layouts_.start();
-    doubts_.start();
-  }
+  // Sessions and probes, until leave().
+  void start() { layouts_.start(); }
   // The process is about to end: nobody is to wait for it. Coordinators and the other storage nodes know so
   // when this ends; what was written is durable. From before that on nothing that goes by layouts is
   // answered.
@@ -91,7 +87,6 @@ class Mirrors : private Doubts::Seams {
     Took took = Took::kFailed;
     std::optional<Error> error;
     ObjectStore::Written written;
-    Epoch epoch;  // of the copy's object, of another's answer
   };
   struct Put {
     routing::FileHandle handle;
@@ -101,31 +96,15 @@ class Mirrors : private Doubts::Seams {
   };
   // What one round of a write came to.
   struct Round {
-    bool again = false;         // under another layout or epoch
-    bool begun = false;         // copies were written to
-    bool some_have_it = false;  // for certain
+    bool again = false;  // under another layout or epoch
+    bool some_have_it = false;
     Result<Written> written = Written{};
   };
   Task<Round> write_round(const routing::FileHandle& handle, rpc::LayoutStamp sent, std::uint64_t offset,
                           ByteView data, ObjectStore::WriteOptions options);
   Task<Outcome> put_here(Put put);
-  // Of a hole, where the other node is of the last version and knows none.
-  enum class HoleOr { kZeros, kNothing };
-  Task<Outcome> put_there(Put put, std::uint32_t server, HoleOr instead = HoleOr::kZeros);
+  Task<Outcome> put_there(Put put, std::uint32_t server);
   Task<Result<wire::ForwardResult>> call_forward(const Put& put, std::uint32_t server);
-  // ---- for doubts ----
-  Task<Result<routing::StripeCopies>> copies(routing::FileHandle handle, std::uint64_t stripe) override;
-  Task<Result<std::vector<wire::StripeRange>>> others_miss(routing::FileHandle handle) override;
-  Task<nfs3::Status> miss(routing::FileHandle handle, std::uint32_t server,
-                          wire::StripeRange stripes) override;
-  Task<nfs3::Status> copy(routing::FileHandle handle, std::uint64_t stripe, std::uint32_t from,
-                          std::uint32_t to, std::uint32_t* silent) override;
-
-  // As COPY; of a layout that is not older than `version`.
-  Task<nfs3::Status> copy_stripe(routing::FileHandle handle, std::uint64_t stripe, std::uint64_t version,
-                                 std::uint32_t to);
-  // Gives back what `to` has in the rest of a stripe that is copied to it.
-  Task<bool> clear_rest(Put put, std::uint64_t end, std::uint32_t to);
   Task<bool> note_missed(const routing::FileHandle& handle, std::uint32_t server, std::uint64_t stripe);
   Task<bool> until_idle();
   // True: all have answered.
@@ -146,7 +125,6 @@ class Mirrors : private Doubts::Seams {
   std::map<FileId, Going> under_way_, opened_;
   service::WriteNumbers numbers_;
   Suspects suspects_;
-  Doubts doubts_;
   LogLimiter log_{1};
   Counter& forwarded_;
   Counter& passed_on_;

@@ -17,7 +17,6 @@ constexpr std::uint64_t kMarkMagic = 0x534c4943454d524b;    // "SLICEMRK"
 constexpr std::uint32_t kHasMore = 1, kTwice = 2;           // flags of a header
 constexpr std::size_t kHeaderFields = 60;                   // and 4 bytes of checksum
 constexpr std::size_t kMarkFields = 48 + kGranulesPerSegment / 8;
-constexpr std::uint32_t kTaggedMark = 2;  // version of a mark with a tag
 constexpr std::uint32_t kLargestKind = static_cast<std::uint32_t>(ObjectKind::kStore);
 
 std::uint32_t zero_block_crc() {
@@ -178,9 +177,8 @@ void compute_sums(ByteView data, std::uint64_t of_segment, std::uint64_t first, 
 
 std::array<std::uint8_t, kMarkSlot> encode_mark(const MarkRecord& record) {
   rpc::XdrWriter out;
-  const bool tagged = record.tag != Tag{};
   out.u64(kMarkMagic);
-  out.u32(tagged ? kTaggedMark : kFormatVersion);
+  out.u32(kFormatVersion);
   put_name(out, record.segment);
   out.u32(record.epoch.value);
   out.u64(0);
@@ -189,26 +187,19 @@ std::array<std::uint8_t, kMarkSlot> encode_mark(const MarkRecord& record) {
     if (record.granules[i]) bits[i / 8] |= static_cast<std::uint8_t>(1 << (i % 8));
   }
   out.fixed(bits);
-  if (tagged) out.fixed(record.tag);
   return seal<kMarkSlot>(out);
 }
 
 std::optional<MarkRecord> decode_mark(ByteView slot) {
   if (slot.size() != kMarkSlot) return std::nullopt;
-  const bool tagged = load_be<std::uint32_t>(slot.data() + sizeof kMarkMagic) == kTaggedMark;
-  const std::size_t fields = kMarkFields + (tagged ? Tag().size() : 0);
-  if (load_be<std::uint32_t>(slot.data() + fields) != crc32c(slot.first(fields))) return {};
-  rpc::XdrReader in(slot.first(fields));
-  if (in.u64() != kMarkMagic || in.u32() != (tagged ? kTaggedMark : kFormatVersion)) return std::nullopt;
+  if (load_be<std::uint32_t>(slot.data() + kMarkFields) != crc32c(slot.first(kMarkFields))) return {};
+  rpc::XdrReader in(slot.first(kMarkFields));
+  if (in.u64() != kMarkMagic || in.u32() != kFormatVersion) return std::nullopt;
   MarkRecord record;
   record.segment = get_name(in);
   record.epoch = {in.u32()};
   in.skip(8);
   ByteView bits = in.fixed(kGranulesPerSegment / 8);
-  if (tagged) {
-    const ByteView tag = in.fixed(record.tag.size());
-    if (in.ok()) std::copy(tag.begin(), tag.end(), record.tag.begin());
-  }
   if (!in.complete()) return std::nullopt;
   for (std::size_t i = 0; i < kGranulesPerSegment; ++i) {
     record.granules[i] = (bits[i / 8] >> (i % 8) & 1) != 0;

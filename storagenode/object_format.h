@@ -83,16 +83,12 @@ inline std::uint64_t block_seed(std::uint64_t of_segment, std::uint64_t block) {
 // Of consecutive blocks from `first` on. `data` is whole blocks.
 void compute_sums(ByteView data, std::uint64_t of_segment, std::uint64_t first, std::uint32_t* sums);
 
-// What a writer has said of an object (ObjectStore::WriteOptions); all zeros: nothing.
-using Tag = std::array<std::uint8_t, 56>;
-
 // A record of the marks file: granules of a segment that may have been written since they were last known
 // whole on disk.
 struct MarkRecord {
   SegmentName segment;
   Epoch epoch;
   Granules granules;
-  Tag tag{};
 };
 inline constexpr std::uint64_t kMarkSlot = 512;  // one sector: written whole or not at all
 std::array<std::uint8_t, kMarkSlot> encode_mark(const MarkRecord& record);

@@ -119,8 +119,8 @@ Task<Result<ObjectStore::Written>> ObjectStore::write_locked(Object& object, std
     std::uint64_t at = offset + done;
     std::size_t here = std::min<std::uint64_t>(bytes.size() - done, kSegment - at % kSegment);
     const ByteView part = bytes.subspan(done, here);
-    SLICE_CO_RETURN_IF_ERROR(co_await (options.hole ? write_hole(object, at, part, options)
-                                                    : write_segment(object, at, part, options)));
+    SLICE_CO_RETURN_IF_ERROR(co_await (options.hole ? write_hole(object, at, part)
+                                                    : write_segment(object, at, part, options.epoch)));
     done += here;
   }
   object.mtime = std::max(object.mtime, options.mtime);
@@ -129,25 +129,24 @@ Task<Result<ObjectStore::Written>> ObjectStore::write_locked(Object& object, std
 
 // `epoch`: of a new object.
 Task<Status> ObjectStore::mark(Object& object, const SegmentName& name, std::size_t first, std::size_t last,
-                               const WriteOptions& options) {
-  Epoch known = object.exists ? object.epoch : options.epoch;
+                               Epoch epoch) {
+  Epoch known = object.exists ? object.epoch : epoch;
   co_await crash_.reach("object.marking");
-  SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure(name, known, first, last, options.tag));
+  SLICE_CO_RETURN_IF_ERROR(co_await marks_.ensure(name, known, first, last));
   co_await crash_.reach("object.marked");
   figures_.marked_granules.set(marks_.granules());
   if (marks_.granules() > options_.max_marked_granules && !cleaning_) spawn(clean());
   co_return Status{};
 }
 
-Task<Status> ObjectStore::write_segment(Object& object, std::uint64_t offset, ByteView bytes,
-                                        const WriteOptions& options) {
+Task<Status> ObjectStore::write_segment(Object& object, std::uint64_t offset, ByteView bytes, Epoch epoch) {
   SegmentName name{object.name, offset / kSegment};
   std::uint64_t at = offset % kSegment;
   std::size_t first = at / kGranule, last = (at + bytes.size() - 1) / kGranule;
-  if (!marks_.covered(name, first, last, options.tag))
-    SLICE_CO_RETURN_IF_ERROR(co_await mark(object, name, first, last, options));
-  mark_ahead(name, last, object.exists ? object.epoch : options.epoch);
-  auto use = co_await table_.make_segment(object, name.index, options.epoch);
+  if (!marks_.covered(name, first, last))
+    SLICE_CO_RETURN_IF_ERROR(co_await mark(object, name, first, last, epoch));
+  mark_ahead(name, last, object.exists ? object.epoch : epoch);
+  auto use = co_await table_.make_segment(object, name.index, epoch);
   if (!use) co_return fail(use.error());
   Status status = co_await (*use)->segment.write(at, bytes);
   object.end = std::max(object.end, name.index * kSegment + (*use)->segment.end());
@@ -155,9 +154,7 @@ Task<Status> ObjectStore::write_segment(Object& object, std::uint64_t offset, By
 }
 
 // Blocks that it covers in part are written; what is a hole already costs nothing.
-Task<Status> ObjectStore::write_hole(Object& object, std::uint64_t offset, ByteView zeros,
-                                     WriteOptions options) {
-  options.epoch = object.epoch;
+Task<Status> ObjectStore::write_hole(Object& object, std::uint64_t offset, ByteView zeros) {
   const std::uint64_t index = offset / kSegment, begin = offset % kSegment;
   if (!object.present.contains(index)) co_return Status{};
   auto use = co_await table_.segment(object, index);
@@ -172,13 +169,13 @@ Task<Status> ObjectStore::write_hole(Object& object, std::uint64_t offset, ByteV
   const std::uint64_t from = std::min(end, (begin + kBlock - 1) / kBlock * kBlock);
   const std::uint64_t to = end == segment.end() ? end : std::max(from, end / kBlock * kBlock);
   if (begin < from)
-    SLICE_CO_RETURN_IF_ERROR(co_await write_segment(object, offset, zeros.first(from - begin), options));
+    SLICE_CO_RETURN_IF_ERROR(co_await write_segment(object, offset, zeros.first(from - begin), object.epoch));
   if (to < end)
     SLICE_CO_RETURN_IF_ERROR(
-        co_await write_segment(object, offset + (to - begin), zeros.first(end - to), options));
+        co_await write_segment(object, offset + (to - begin), zeros.first(end - to), object.epoch));
   if (from == to) co_return Status{};
   SLICE_CO_RETURN_IF_ERROR(
-      co_await mark(object, segment.name(), from / kGranule, (to - 1) / kGranule, options));
+      co_await mark(object, segment.name(), from / kGranule, (to - 1) / kGranule, object.epoch));
   co_return co_await cut_segment(segment, from, to - from);
 }
 

@@ -62,8 +62,6 @@ class ObjectStore {
     // The bytes are zeros: a hole is made of the whole blocks, whose space is given back. No object is made,
     // and none grows: behind its end there are zeros anyway.
     bool hole = false;
-    // Kept with what is being written: it comes back after a crash (unsettled()). One of an object.
-    Tag tag{};
   };
   struct Written {
     Epoch epoch;  // the object's
@@ -87,19 +85,6 @@ class ObjectStore {
   // Makes a hole of [offset, offset + length), whole blocks, and gives its space back; durable when it ends.
   // The object's end stays where it is.
   Task<Status> discard(ObjectName name, std::uint64_t offset, std::uint64_t length);
-
-  // Where an object was being written, with a tag, when a process before this one ended and had not made all
-  // durable: others that were to have the same may have something else there. Over any number of starts,
-  // until settled(). In order; ranges are wider than what was written.
-  struct Unsettled {
-    ObjectName object;
-    Tag tag;
-    std::vector<storage::Range> ranges;
-  };
-  std::vector<Unsettled> unsettled() const;
-  // What of it is being written now, with a tag, is unsettled from now on.
-  void unsettle(const ObjectName& object) { marks_.keep_all(object); }
-  void settled(const ObjectName& object) { marks_.let_go(object); }
 
   struct Committed {
     bool exists = false;
@@ -170,10 +155,9 @@ class ObjectStore {
   std::uint64_t above_reserve() const;
   Task<Status> check_space(Object& object, std::uint64_t offset, std::uint64_t length);
   Task<Status> mark(Object& object, const SegmentName& name, std::size_t first, std::size_t last,
-                    const WriteOptions& options);
-  Task<Status> write_segment(Object& object, std::uint64_t offset, ByteView bytes,
-                             const WriteOptions& options);
-  Task<Status> write_hole(Object& object, std::uint64_t offset, ByteView zeros, WriteOptions options);
+                    Epoch epoch);
+  Task<Status> write_segment(Object& object, std::uint64_t offset, ByteView bytes, Epoch epoch);
+  Task<Status> write_hole(Object& object, std::uint64_t offset, ByteView zeros);
   Task<Result<Written>> write_locked(Object& object, std::uint64_t offset, ByteView bytes,
                                      const WriteOptions& options);
   Task<Status> sync_range(Object& object, std::uint64_t first, std::uint64_t last);

@@ -58,23 +58,6 @@ Task<Status> ObjectStore::recover(const MarkRecord& record) {
   co_return co_await sync_folder(folder_of(segment_path(record.segment)));
 }
 
-std::vector<ObjectStore::Unsettled> ObjectStore::unsettled() const {
-  std::vector<Unsettled> all;
-  for (const MarkRecord& record : marks_.kept()) {
-    const SegmentName& segment = record.segment;
-    if (all.empty() || all.back().object != segment.object) all.push_back({segment.object, record.tag, {}});
-    std::vector<storage::Range>& ranges = all.back().ranges;
-    for (std::size_t i = 0; i < kGranulesPerSegment; ++i) {
-      if (!record.granules[i]) continue;
-      const std::uint64_t offset = segment.index * kSegment + i * kGranule;
-      const bool goes_on = !ranges.empty() && ranges.back().offset + ranges.back().length == offset;
-      if (!goes_on) ranges.push_back({offset, 0});
-      ranges.back().length += kGranule;
-    }
-  }
-  return all;
-}
-
 Task<bool> ObjectStore::flush() {
   while (cleaning_) co_await loop_.sleep(std::chrono::milliseconds(10));
   co_return !halted_ && co_await clean_all();

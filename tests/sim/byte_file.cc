@@ -70,9 +70,7 @@ ByteFile::Look ByteFile::look(unsigned deaths) const {
 
 std::set<std::uint32_t> ByteFile::possible(std::size_t block, std::size_t since) const {
   const std::vector<std::uint32_t>& numbers = blocks_[block].numbers;
-  std::set<std::uint32_t> all = blocks_[block].given_up;
-  all.insert(numbers.begin() + static_cast<std::ptrdiff_t>(since), numbers.end());
-  return all;
+  return {numbers.begin() + static_cast<std::ptrdiff_t>(since), numbers.end()};
 }
 
 std::string ByteFile::check(std::size_t block, const Look& look, unsigned deaths, ByteView bytes) const {

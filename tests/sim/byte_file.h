@@ -28,8 +28,6 @@ class ByteFile {
 
   // The writer's, in this order: what it is about to write; that it has been answered.
   void writing(std::size_t block, std::uint32_t number) { blocks_[block].numbers.push_back(number); }
-  // Its writer's host dies while it is written: it may be done at any time from now on, or never.
-  void give_up(std::size_t block, std::uint32_t number) { blocks_[block].given_up.insert(number); }
   // `deaths`: of processes of the ensemble and errors of disks so far, when the write began.
   void written(std::size_t block, bool durable, Verifier verifier, unsigned deaths);
   void truncating(std::uint64_t size);
@@ -59,9 +57,8 @@ class ByteFile {
  private:
   struct Block {
     std::vector<std::uint32_t> numbers{0};  // all that were ever written
-    std::set<std::uint32_t> given_up;
-    std::size_t oldest = 0;        // the first of them that may still be there, whoever dies
-    std::size_t acknowledged = 0;  // the same as long as nobody has died since `deaths`
+    std::size_t oldest = 0;                 // the first of them that may still be there, whoever dies
+    std::size_t acknowledged = 0;           // the same as long as nobody has died since `deaths`
     unsigned deaths = 0;
     bool unstable = false;
     Verifier verifier;   // of the first unstable write since the last COMMIT

@@ -30,10 +30,9 @@ constexpr Duration kStorm = std::chrono::seconds(40);
 constexpr Duration kStormBegins = std::chrono::seconds(2);
 constexpr std::chrono::seconds kLongest{600};
 constexpr Duration kPause = std::chrono::milliseconds(100);
-constexpr Duration kGivenUp = std::chrono::milliseconds(100);  // at most, a WRITE of a client that dies
-constexpr std::size_t kMostAtOnce = 4;                         // blocks of one call
-constexpr std::size_t kSharedBlocks = 3;                       // few, so that clients meet
-constexpr double kSpreads = 0.1;                               // of what the operator does with stripes
+constexpr std::size_t kMostAtOnce = 4;    // blocks of one call
+constexpr std::size_t kSharedBlocks = 3;  // few, so that clients meet
+constexpr double kSpreads = 0.1;          // of what the operator does with stripes
 constexpr double kShortLived = 0.05;  // of what clients do, where sites move: files that are removed again
 constexpr Duration kStripeMovePause = std::chrono::seconds(2);
 
@@ -64,17 +63,6 @@ class ByteClient {
 
   // How often it has lost its proxy: what one knows of a file's size another may not.
   unsigned proxies() const { return stream_ ? stream_->connections() : 0; }
-
-  // Once, and whatever comes of it within `patience` is not looked at.
-  template <class Args>
-  Task<void> call_in_vain(Procedure procedure, Args args, Duration patience) {
-    rpc::XdrWriter out;
-    nfs3::encode_arguments(out, args);
-    rpc::Request call = request(procedure, out.take());
-    call.timeout = patience;
-    rpc::Channel& channel = stream_ ? static_cast<rpc::Channel&>(*stream_) : socket_;
-    (void)co_await channel.call(std::move(call));
-  }
 
   // Until the answer is another than JUKEBOX; than an I/O error, too, where there are any: that call may have
   // had its effect.
@@ -246,8 +234,6 @@ class ByteSimulation : public Rounds {
         co_await write_shared(*clients_[number], random_.below(kSharedBlocks));
       } else if (roll >= 100) {
         co_await read_shared(*clients_[number], random_.below(kSharedBlocks));
-      } else if (roll < 4) {
-        co_await give_up(number, some_block(), random_.chance(0.3));
       } else if (roll < 40) {
         co_await write(number, some_block(), random_.chance(0.3));
       } else if (roll < 50) {
@@ -258,8 +244,7 @@ class ByteSimulation : public Rounds {
         co_await read(*clients_[number], files_[random_.below(files_.size())], some_block());
       }
     }
-    // Else it goes without: what it has not committed nobody writes again.
-    if (random_.chance(0.5)) co_await commit(number);
+    co_await commit(number);
     --busy_;
   }
 
@@ -312,19 +297,6 @@ class ByteSimulation : public Rounds {
         file.written(block, each.ok.committed != nfs3::Stable::kUnstable, each.ok.verifier, deaths);
       }
     }
-  }
-  // As one whose host dies in the midst of it: nobody writes it again.
-  Task<void> give_up(unsigned number, std::size_t block, bool durable) {
-    const std::uint32_t what = ++last_number_;
-    files_[number].give_up(block, what);
-    ensemble().trace().note("client {} gives up writing {} to block {}", number, what, block);
-    const std::string data = block_of(what);
-    const nfs3::WriteArgs args{.file = files_[number].handle,
-                               .offset = offset_of(block),
-                               .count = static_cast<std::uint32_t>(data.size()),
-                               .stable = durable ? nfs3::Stable::kFileSync : nfs3::Stable::kUnstable,
-                               .data = as_bytes(data)};
-    co_await clients_[number]->call_in_vain(Procedure::kWrite, args, random_.between({}, kGivenUp));
   }
   struct Written {
     std::uint64_t from = 0, to = 0;

@@ -1,7 +1,6 @@
 // The byte simulation: clients write, commit, truncate and read files of a simulated ensemble, while network
-// and servers suffer, and some clients die in the midst of it. Every file has one writer, so that it is known
-// what each of its blocks may show at any instant; and when all is calm and every copy is whole again, the
-// copies must be equal.
+// and servers suffer. Every file has one writer, so that it is known what each of its blocks may show at any
+// instant; and when all is calm and every copy is whole again, the copies must be equal.
 #ifndef SLICE_TESTS_SIM_BYTES_H
 #define SLICE_TESTS_SIM_BYTES_H
 
