@@ -52,7 +52,7 @@ TEST_P(SimulationTest, WhatClientsSawIsExplained) {
   }
   EXPECT_EQ(undecided, 0u);
   EXPECT_GT(kills, kSeeds);
-  EXPECT_GT(unanswered, 0u);
+  if (!kPart) EXPECT_GT(unanswered, 0u) << "a part of the seeds may have none";
 }
 
 TEST_P(SimulationTest, TheSameSeedIsTheSameRun) {
