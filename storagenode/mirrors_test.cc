@@ -390,15 +390,13 @@ TEST_F(MirroredFileTest, ANodeThatIsStoppedDoesNotSayThatAllIsDurableWhereItsDis
 TEST_F(MirroredFileTest, ANodeWhoseSessionsHaveEndedAnswersNothingByLayouts) {
   EXPECT_EQ(write_stripe("abcd").status, NfsStatus::kOk);
   bool ended = false;
-  start_void(server->stop(), [&ended] { ended = true; });
+  start_void(server->node().mirrors.leave(), [&ended] { ended = true; });
   ASSERT_TRUE(loop_.run_until([&ended] { return ended; }));
   const auto bytes = handles_.mint(handle);
   EXPECT_FALSE(call(Procedure::kRead, nfs3::ReadArgs{bytes, stripe << handle.stripe_shift, 4}));
   loop_.advance(std::chrono::seconds(5));
   EXPECT_EQ(coordinator.ended.size(), 2u) << "and it asks for no other session";
   EXPECT_EQ(copy.forwards, 1u);
-  retired.push_back(std::move(server));
-  start_server();
 }
 
 TEST_F(MirroredFileTest, ANodeThatIsBeingStoppedIsNotAskedUntilItAnswersAgain) {

@@ -62,9 +62,10 @@ class StorageServerTest : public ServiceFixture {
     start_server();
     handle = authority.add(FileId{42});
   }
-  ~StorageServerTest() override {
-    stop_server();
-    loop_.advance(std::chrono::seconds(2));  // what is under way ends by its time-out
+  // While all that a test serves to it is there: it tells them that it ends.
+  void TearDown() override {
+    if (server) stop_server();
+    ServiceFixture::TearDown();
   }
 
   void start_server() {
