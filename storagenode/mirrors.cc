@@ -1,7 +1,6 @@
 #include "storagenode/mirrors.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "service/internal_call.h"
 #include "service/relay.h"
@@ -85,8 +84,7 @@ Task<void> Mirrors::leave() {
   const bool idle = co_await until_idle();
   const bool durable = co_await store_.flush();
   suspects_.stop();
-  std::vector<Task<bool>> telling;
-  telling.push_back(tell_others());
+  std::vector<Task<bool>> telling = tell_others();
   if (idle && durable) telling.push_back(layouts_.end(true));
   co_await all(std::move(telling));
 }
@@ -98,15 +96,14 @@ Task<bool> Mirrors::until_idle() {
   co_return under_way_.empty();
 }
 
-Task<bool> Mirrors::tell_others() {
+std::vector<Task<bool>> Mirrors::tell_others() {
   const auto tables = context_.tables.get();
   std::vector<Task<bool>> telling;
   for (const wire::ServerEntry* node : tables->servers(wire::Role::kStorage)) {
     const bool other = node->server != context_.self.index && !tables->gone(node->server);
     if (other && !suspects_.has(node->server)) telling.push_back(tell(node->endpoint));
   }
-  const std::vector<bool> told = co_await all(std::move(telling));
-  co_return std::all_of(told.begin(), told.end(), std::identity());
+  return telling;
 }
 
 Task<bool> Mirrors::tell(rpc::Endpoint node) {

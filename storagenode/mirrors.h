@@ -107,8 +107,8 @@ class Mirrors {
   Task<Result<wire::ForwardResult>> call_forward(const Put& put, std::uint32_t server);
   Task<bool> note_missed(const routing::FileHandle& handle, std::uint32_t server, std::uint64_t stripe);
   Task<bool> until_idle();
-  // True: all have answered.
-  Task<bool> tell_others();
+  std::vector<Task<bool>> tell_others();
+  // True: it has answered.
   Task<bool> tell(rpc::Endpoint node);
   rpc::Endpoint endpoint_of(std::uint32_t server) const;
   // What goes by a layout, from where it is looked at on: a recall waits for it.

@@ -103,30 +103,40 @@ def phases(slots, interval, moved):
     return result
 
 
+def each_step(options, slice_, work, most, one_round):
+    """Of each step, its size and what one_round(size, site, end) makes of each round, in which the client works until end(), which says what it did."""
+    found = []
+    with Client(options, slice_, work, steps(most)) as client:
+        for size in steps(most):
+            rounds = []
+            for number in range(options.rounds):
+                then = "again" if number + 1 < options.rounds else "next"
+                rounds.append(one_round(size, client.begin(), lambda then=then: client.end(then)))
+            found.append({"size": size, "rounds": rounds})
+    return found
+
+
 def measure(options, folder, work, most):
     """Of each step, its size and what was seen in each round."""
-    site_class, found = CLASSES[work], []
+    site_class = CLASSES[work]
     with bench.ensemble(options, folder, directories=2, small_files=2, storage=1) as slice_:
         if options.limit is not None:
             slice_.slicectl("moves", "limit", options.limit)
         first, second = slice_.servers("dir") if work == "names" else slice_.servers("small")
         if work == "files":
             move(slice_, site_class, ALL_SITES, first)
-        with Client(options, slice_, work, steps(most)) as client:
-            for size in steps(most):
-                rounds = []
-                for number in range(options.rounds):
-                    site = client.begin()
-                    owner = bench.owners(slice_, site_class)[site if work == "names" else 0]
-                    time.sleep(options.settle + options.interval)
-                    moved = move(slice_, site_class, str(site) if work == "names" else ALL_SITES, second if owner == first else first)
-                    time.sleep(options.interval)
-                    seen = phases(client.end("again" if number + 1 < options.rounds else "next"), options.interval, moved)
-                    rounds.append({**moved, **seen})
-                    bench.say(f"{size} {work}: {moved['pause_us'] / 1e3:.1f} ms, slowest {seen['while']['slowest']:.1f} ms, "
-                              f"{moved['copied_bytes']} bytes, {moved['copy_seconds']:.1f} s")
-                found.append({"size": size, "rounds": rounds})
-    return found
+
+        def one_round(size, site, end):
+            owner = bench.owners(slice_, site_class)[site if work == "names" else 0]
+            time.sleep(options.settle + options.interval)
+            moved = move(slice_, site_class, str(site) if work == "names" else ALL_SITES, second if owner == first else first)
+            time.sleep(options.interval)
+            seen = phases(end(), options.interval, moved)
+            bench.say(f"{size} {work}: {moved['pause_us'] / 1e3:.1f} ms, slowest {seen['while']['slowest']:.1f} ms, "
+                      f"{moved['copied_bytes']} bytes, {moved['copy_seconds']:.1f} s")
+            return {**moved, **seen}
+
+        return each_step(options, slice_, work, most, one_round)
 
 
 def main():

@@ -66,26 +66,22 @@ def stored_megabytes(slice_):
 
 def measure(options, folder, work, most):
     """Of each step, its size and what was seen in each round."""
-    found = []
     with bench.ensemble(options, folder, directories=1, small_files=1, storage=2, backing=2, standbys=True) as slice_, standbys.Supervisor(slice_) as supervisor:
         pair = Pair(slice_, supervisor, slice_.servers("dir" if work == "names" else "small")[0])
-        with switch.Client(options, slice_, work, switch.steps(most)) as client:
-            for size in switch.steps(most):
-                rounds = []
-                for number in range(options.rounds):
-                    client.begin()
-                    if not until(pair.ready, READY_SECONDS):
-                        raise SystemExit(f"takeover: nobody stands by for {pair.name}")
-                    time.sleep(options.settle)
-                    killed = time.time() * 1e3
-                    serves = pair.kill()
-                    time.sleep(options.interval)
-                    slots = client.end("again" if number + 1 < options.rounds else "next")
-                    slowest = max((slot[2] for slot in slots if slot[0] > killed), default=0) / 1e3
-                    rounds.append({"serves": serves, "slowest": slowest, "store": stored_megabytes(slice_)})
-                    bench.say(f"{size} {work}: serves after {serves:.2f} s, slowest {slowest:.2f} s, {rounds[-1]['store']:.0f} MB")
-                found.append({"size": size, "rounds": rounds})
-    return found
+
+        def one_round(size, _, end):
+            if not until(pair.ready, READY_SECONDS):
+                raise SystemExit(f"takeover: nobody stands by for {pair.name}")
+            time.sleep(options.settle)
+            killed = time.time() * 1e3
+            serves = pair.kill()
+            time.sleep(options.interval)
+            slowest = max((slot[2] for slot in end() if slot[0] > killed), default=0) / 1e3
+            store = stored_megabytes(slice_)
+            bench.say(f"{size} {work}: serves after {serves:.2f} s, slowest {slowest:.2f} s, {store:.0f} MB")
+            return {"serves": serves, "slowest": slowest, "store": store}
+
+        return switch.each_step(options, slice_, work, most, one_round)
 
 
 def main():
